@@ -1,0 +1,102 @@
+#pragma once
+// The machines a plan runs on: devices, nodes and the network between them, as the TOML files in
+// configs/ describe them. core/topology.h turns a Cluster into a graph of links with routes.
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/model.h"
+#include "core/units.h"
+
+namespace orrery::core {
+
+enum class DeviceKind { Cpu, Gpu };
+
+/// Share of the peak that a matrix product of m x n x k reaches:
+/// ceiling · m/(m+half_m) · n/(n+half_n) · k/(k+half_k).
+/// Source: a saturating rational per dimension; few parameters, fitted per device.
+struct GemmEfficiency {
+  double ceiling = 1.0;
+  double half_m = 0.0;
+  double half_n = 0.0;
+  double half_k = 0.0;
+};
+
+/// Measured cost of one kind of operator that is not a matrix product:
+/// time = per_call + bytes / rate, with bytes the operator's memory traffic (Work::memory).
+struct OperatorRate {
+  Seconds per_call;
+  BytesPerSecond rate;
+};
+
+/// One GPU, or one rank's share of a CPU socket.
+struct Device {
+  std::string name;
+  DeviceKind kind = DeviceKind::Gpu;
+  Bytes memory;
+  BytesPerSecond memory_bandwidth;
+  double memory_efficiency = 1.0;  ///< Share of memory_bandwidth that streaming kernels reach.
+  std::map<DType, FlopsPerSecond> peak;  ///< Dense matrix-product peak by precision.
+  GemmEfficiency gemm;
+  Seconds launch;                  ///< Time to start one kernel (or call one operator).
+  Bytes reserved;                  ///< Memory taken by framework, context and libraries.
+  std::map<std::string, OperatorRate> operators;  ///< By operator name (core/operator.h); optional.
+  std::optional<double> price_per_hour;           ///< US dollars.
+  std::optional<double> power_watts;
+};
+
+/// α and β of one directed link.
+struct LinkCost {
+  Seconds latency;           ///< α, per message.
+  BytesPerSecond bandwidth;  ///< β, one direction.
+};
+
+enum class NodeFabric {
+  Switch,    ///< NVSwitch: every device has its own port at `bandwidth`.
+  CubeMesh,  ///< DGX-1V hybrid cube mesh; `bandwidth` is a device's total over its links.
+  PcieTree,  ///< Devices share the host bridge.
+  Memory     ///< CPU ranks of one host exchanging through shared memory.
+};
+
+struct NodeType {
+  std::string name;
+  Device device;
+  int devices = 0;         ///< Devices (ranks) per node.
+  int cores = 0;           ///< CPU cores that the node's ranks share.
+  NodeFabric fabric = NodeFabric::Switch;
+  LinkCost device_link;    ///< One device's port to the fabric, each direction.
+  int network_cards = 0;   ///< Shared evenly by the devices. 0 only in a cluster of one node.
+  LinkCost network_card;   ///< One card, each direction.
+  Bytes host_memory;
+};
+
+struct NodeGroup {
+  NodeType type;
+  int count = 0;
+};
+
+enum class NetworkKind { None, Star, FatTree };
+
+struct Network {
+  NetworkKind kind = NetworkKind::None;
+  int nodes_per_leaf = 0;         ///< FatTree only.
+  double oversubscription = 1.0;  ///< FatTree only: leaf's down capacity / up capacity, ≥ 1.
+  Seconds hop_latency;            ///< Per switch hop.
+  double efficiency = 1.0;        ///< Share of a card's line rate that bulk transfers reach.
+};
+
+/// Ranks are numbered node by node in the order of `groups`, device by device within a node.
+struct Cluster {
+  std::string name;
+  std::vector<NodeGroup> groups;
+  Network network;
+
+  int nodes() const;
+  int devices() const;
+  const NodeType& node_type(int node) const;  ///< Of the node with this index.
+  int node_of(int rank) const;                ///< The node that hosts this rank.
+};
+
+}  // namespace orrery::core

@@ -1,0 +1,16 @@
+#pragma once
+// Plan → Program, the only place where a plan becomes instructions.
+
+#include "core/cluster.h"
+#include "core/job.h"
+#include "core/model.h"
+#include "core/plan.h"
+#include "core/program.h"
+
+namespace orrery::core {
+
+/// Lowers a plan for a model, a job and the ranks of a cluster.
+/// @throws ConfigError where why_invalid() names a reason.
+Program lower(const Plan&, const Model&, const Cluster&, const Job&);
+
+}  // namespace orrery::core

@@ -1,0 +1,78 @@
+#pragma once
+// The decision: how a model is laid out on a cluster. Structural (degrees, orders, counts), never a
+// list of ranks, so a plan for 16,384 devices is as short as one for 8. A human reads and edits it.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/model.h"
+
+namespace orrery::core {
+
+enum class Axis { Tensor, Context, Sharding, Expert, Pipeline, Data };
+enum class PipelineSchedule { GPipe, OneFOneB, Interleaved, ZeroBubble };
+enum class Recompute { None, Selective, Full };
+
+/// Collective part. The product of the degrees of data, sharding, pipeline, context and tensor
+/// parallelism is the number of devices.
+struct DensePlan {
+  int data = 1;      ///< Replicas whose gradients are all-reduced (outside sharding).
+  int sharding = 1;  ///< Data-parallel ranks that share the optimizer state (ZeRO group size).
+  int sharding_stage = 0;  ///< 0 (sharding = 1) or ZeRO stage 1, 2, 3.
+  int tensor = 1;
+  int pipeline = 1;
+  int context = 1;
+  int expert = 1;    ///< Divides data · sharding.
+  bool sequence_parallel = false;
+  int virtual_stages = 1;            ///< Model chunks per device (Interleaved).
+  std::vector<int> layers_per_stage; ///< pipeline · virtual_stages entries, in model order.
+  int microbatch = 1;                ///< Sequences per microbatch.
+  PipelineSchedule schedule = PipelineSchedule::OneFOneB;
+  Recompute recompute = Recompute::None;
+  /// From neighbouring ranks outwards.
+  std::vector<Axis> axis_order = {Axis::Tensor, Axis::Sharding, Axis::Pipeline, Axis::Data};
+
+  /// Ranks that see different samples: data · sharding.
+  int data_ways() const { return data * sharding; }
+  int devices() const { return data * sharding * pipeline * context * tensor; }
+};
+
+enum class UpdateMode { Synchronous, BoundedStaleness, Asynchronous, Geo };
+
+/// Parameter-server part. Ranks 0 .. workers-1 are workers; ranks workers .. workers+servers-1 are
+/// servers, or the same ranks serve too when `colocated`. Row r of a table lives on server r mod
+/// servers.
+struct SparsePlan {
+  int workers = 1;
+  int servers = 1;
+  bool colocated = false;  ///< Servers are the first `servers` workers.
+  UpdateMode mode = UpdateMode::Synchronous;
+  int slices = 1;          ///< Parts into which one worker cuts its batch (evaluated in order).
+
+  int devices() const { return colocated ? workers : workers + servers; }
+};
+
+struct Plan {
+  std::string name;
+  std::string model;    ///< Path of the model's file, absolute or relative to the plan's file.
+  std::string cluster;  ///< Path of the cluster's file.
+  std::string job;      ///< Path of the job's file.
+  std::optional<DensePlan> dense;
+  std::optional<SparsePlan> sparse;
+
+  int devices() const;
+};
+
+/// Microbatches that each pipeline runs in one step: global_batch / (data ways · microbatch).
+int microbatches(const DensePlan&, int global_batch);
+
+/// "dp8 tp8 pp8 sh1 mb1 1f1b full": short, for tables.
+std::string describe(const Plan&);
+
+/// Why this plan cannot be lowered for that model, job and number of devices; nullopt when it can.
+/// Names the plan's key, the rule and a fix.
+struct Job;
+std::optional<std::string> why_invalid(const Plan&, const Model&, const struct Job&, int devices);
+
+}  // namespace orrery::core

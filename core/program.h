@@ -1,0 +1,288 @@
+#pragma once
+// A plan lowered: per-rank instruction lists. Simulator and engine are two interpreters of it.
+//
+//   Program ── roles ──▶ Role: buffers, parameters, blocks, the step's calls
+//      │                         Block = instructions of one pass of one stage (stored once)
+//      │                         Call  = one block on one microbatch, in the step's order
+//      └── ranks ──▶ RankBinding: which role, which group fills each slot, which rank each peer
+//
+// Repetition is stored once: ranks that do the same share a Role (a tensor group's ranks differ
+// only in their position within the group), and microbatches share a Block.
+//
+// Meaning. Each rank runs its role's calls step after step. The instructions of a rank are ordered
+// by (call, index); each belongs to a stream, and
+//   (1) a stream runs its instructions in that order, one at a time;
+//   (2) an instruction starts after every instruction it waits for has ended: `waits` within the
+//       call, `Call::waits` across calls;
+//   (3) a step's instructions start after all of the rank's previous step have ended;
+//   (4) a collective starts moving data when every member has started it; its k-th occurrence on a
+//       group's stream at one member meets the k-th at every other;
+//   (5) a send meets the receive at its peer: the k-th on a channel from a to b meets the k-th;
+//       data moves when both have started (rendezvous), and both end when it has arrived.
+// Nothing else orders instructions, so two interpreters may differ in time but not in order.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/ids.h"
+#include "core/job.h"
+#include "core/operator.h"
+#include "core/units.h"
+
+namespace orrery::core {
+
+/// In-order queues of one rank, as CUDA has them. Each kind of communication has its own, and each
+/// direction of the pipeline too, so that a message that waits for its peer blocks no other.
+enum class Stream {
+  Compute,
+  Tensor,          ///< Tensor-parallel collectives.
+  SendActivation,
+  ReceiveActivation,
+  SendGradient,
+  ReceiveGradient,
+  Data,            ///< Gradient and parameter collectives.
+  ParameterServer, ///< Pull and push of a worker.
+  Serve,           ///< A server's answers and updates.
+  Host             ///< Reading data.
+};
+inline constexpr int kStreams = 10;
+std::string_view stream_name(Stream);
+
+enum class Pass { Load, Forward, Recompute, Backward, WeightGrad, OptimizerStep, Serve };
+std::string_view pass_name(Pass);
+
+// ---- buffers -------------------------------------------------------------------------------
+
+/// How many instances of a buffer there are, and so what names one.
+enum class BufferScope {
+  Run,         ///< One, for the whole run (parameters, gradients, optimizer state).
+  Microbatch,  ///< One per microbatch, from the call that first writes it to the one that frees it.
+  Call         ///< One per call.
+};
+
+enum class BufferKind {
+  Parameters, Gradients, OptimizerState, Activations, Workspace, Communication, Input, Statistics
+};
+std::string_view buffer_kind_name(BufferKind);
+
+/// Storage. Lives from the start of the first instruction that writes it to the end of the one that
+/// lists it in `frees`; Run buffers live throughout.
+struct Buffer {
+  std::string name;
+  DType dtype = DType::Float32;
+  std::vector<std::int64_t> shape;  ///< Largest shape.
+  BufferKind kind = BufferKind::Activations;
+  BufferScope scope = BufferScope::Call;
+  /// The Int32[1] buffer that holds the leading dimension, where it is known only at run time.
+  std::optional<BufferId> leading_count;
+
+  std::int64_t elements() const;
+  Bytes bytes() const;
+};
+
+/// `count` elements of a buffer from element `first`. With `slice`, this rank's part of them: the
+/// p-th of n equal parts, p and n being its position in and the size of that group.
+struct View {
+  BufferId buffer;
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  std::optional<GroupSlot> slice;
+};
+
+// ---- instructions --------------------------------------------------------------------------
+
+struct Compute {
+  Operator op;
+  Work work;
+};
+
+enum class CollectiveKind { AllReduce, ReduceScatter, AllGather, Broadcast, AllToAll };
+enum class Reduction { Sum, Max };
+std::string_view collective_name(CollectiveKind);
+
+/// AllReduce: reads v, writes v (in place). ReduceScatter: reads the whole, writes this rank's slice
+/// of it (View::slice). AllGather: reads this rank's slice, writes the whole. Sums are taken in the
+/// order of the group's members.
+struct Collective {
+  CollectiveKind kind = CollectiveKind::AllReduce;
+  GroupSlot group;
+  Reduction reduction = Reduction::Sum;
+  Bytes bytes;  ///< Of the whole buffer on one rank (not the slice, not the sum over ranks).
+};
+
+/// Which of the messages between two ranks; the k-th send meets the k-th receive on a channel.
+enum class Channel { Activation, Gradient };
+
+struct Send {  ///< reads: the message.
+  PeerSlot peer;
+  Channel channel = Channel::Activation;
+  Bytes bytes;
+};
+struct Receive {  ///< writes: the message.
+  PeerSlot peer;
+  Channel channel = Channel::Activation;
+  Bytes bytes;
+};
+
+/// Worker: sends each server the keys it owns, receives their rows. Meets the servers' ServePull of
+/// this worker, in order. reads: keys, count. writes: rows F[unique, width]. Keys go to server
+/// key mod servers. `servers` is a group slot: the ordered servers.
+struct Pull {
+  GroupSlot servers;
+  int width = 0;
+  double expected_keys = 0;  ///< Distinct keys, expected under the tables' skew: for the simulator.
+};
+/// Worker: sends each server the keys it owns and their gradients. reads: keys, count, gradients.
+struct Push {
+  GroupSlot servers;
+  int width = 0;
+  double expected_keys = 0;
+};
+/// Server: receives the keys of one worker, answers with their rows.
+struct ServePull {
+  PeerSlot worker;
+  int width = 0;
+  double expected_keys = 0;  ///< From that worker to this server.
+};
+/// Server: receives keys and gradients of one worker into a push buffer. writes: keys, gradients.
+struct ServePush {
+  PeerSlot worker;
+  int width = 0;
+  double expected_keys = 0;
+};
+
+using Operation = std::variant<Compute, Collective, Send, Receive, Pull, Push, ServePull, ServePush>;
+
+struct Instruction {
+  std::string label;  ///< "layers.3.attention.qkv": what it works on.
+  Operation operation;
+  Stream stream = Stream::Compute;
+  Pass pass = Pass::Forward;
+  std::vector<View> reads;
+  std::vector<View> writes;
+  std::vector<BufferId> frees;  ///< Instances that end with this instruction.
+  std::vector<int> waits;       ///< Earlier instructions of the same block, on other streams.
+  /// Int32[1] buffer: the instruction does nothing where it holds 0 (an optimizer step skipped on
+  /// overflow). It still keeps its place in its stream.
+  std::optional<BufferId> guard;
+};
+
+/// The instructions of one pass of one stage (or the step's end), stored once.
+struct Block {
+  std::string name;  ///< "forward", "backward", "step".
+  std::vector<Instruction> instructions;
+};
+
+/// Instruction `instruction` of this call waits for instruction `other` of the earlier call `call`.
+struct CallWait {
+  int instruction = 0;
+  int call = 0;
+  int other = 0;
+};
+
+struct Call {
+  BlockId block;
+  std::optional<int> microbatch;
+  std::vector<CallWait> waits;
+};
+
+// ---- parameters ----------------------------------------------------------------------------
+
+/// Which ranks of a model group count this tensor in the gradient norm, and write it to a file.
+enum class Counted {
+  Always,              ///< Every rank holds another part.
+  FirstTensorPosition, ///< Replicated over the tensor group: its first rank does.
+  Never                ///< A tied copy; another stage counts it.
+};
+
+/// One named tensor within the flat parameter buffer (and, at the same offset, the gradients).
+struct ParameterTensor {
+  std::string name;                       ///< Hugging Face name, "model.layers.0.mlp.up_proj.weight".
+  std::vector<std::int64_t> global_shape; ///< Of the whole tensor, rows = outputs.
+  std::vector<std::int64_t> local_shape;  ///< Of this rank's part.
+  std::int64_t offset = 0;                ///< First element within the parameter buffer.
+  std::optional<int> split_dim;           ///< Split over the tensor group along this dimension
+                                          ///< (padded up to a multiple of its size).
+  /// Where a weights file keeps it: rows file_row .. of the file's tensor `name` (GPT-2 keeps query,
+  /// key and value in one), transposed or not. The rows of a tensor are its first dimension here.
+  std::int64_t file_row = 0;
+  bool file_transposed = false;
+  Counted counted = Counted::Always;
+  double initial_stddev = 0.0;  ///< Normal(0, σ) when there are no initial weights; 0: `initial_value`.
+  double initial_value = 0.0;
+};
+
+struct Parameters {
+  std::vector<ParameterTensor> tensors;
+  std::int64_t elements = 0;  ///< Of the flat buffer, padded so that every slice is equal.
+  std::optional<BufferId> values;
+  std::optional<BufferId> gradients;
+  std::vector<BufferId> optimizer_state;
+};
+
+// ---- the program ---------------------------------------------------------------------------
+
+/// What kind of ranks a group slot or a peer slot of a role stands for (for messages and reports).
+enum class GroupKind { Tensor, Pipeline, Data, Sharding, Model, World, TiedEmbedding, Servers };
+std::string_view group_kind_name(GroupKind);
+
+struct Role {
+  std::string name;  ///< "stage 3", "worker", "server".
+  std::vector<Buffer> buffers;
+  Parameters parameters;
+  std::vector<Block> blocks;
+  std::vector<Call> step;
+  std::vector<GroupKind> group_slots;
+  int peer_slots = 0;
+  std::optional<GroupSlot> tensor_group;  ///< Whose position selects this rank's part of a tensor.
+  std::optional<BufferId> loss;           ///< F[1] with the step's global loss when the step ends.
+  std::optional<BufferId> norm;           ///< F[2] (gradient norm, clip factor).
+  /// Rows of the embedding store that this rank serves: those ≡ server_index mod servers.
+  bool serves = false;
+
+  const Instruction& at(int call, int index) const {
+    return blocks[step[static_cast<std::size_t>(call)].block.index()]
+        .instructions[static_cast<std::size_t>(index)];
+  }
+};
+
+struct Group {
+  GroupKind kind = GroupKind::World;
+  std::vector<Rank> members;  ///< Ordered.
+};
+
+struct RankBinding {
+  RoleId role;
+  std::vector<GroupId> groups;  ///< By GroupSlot.
+  std::vector<Rank> peers;      ///< By PeerSlot.
+  int stage = 0;                ///< Pipeline stage.
+  int data_way = 0;             ///< Which of the data ways (or workers): selects samples.
+  std::optional<int> server;    ///< Which of the servers.
+};
+
+struct Program {
+  std::string plan;  ///< describe(plan).
+  std::string model;
+  std::vector<Role> roles;
+  std::vector<RankBinding> ranks;
+  std::vector<Group> groups;
+  int microbatches = 0;  ///< Per data way and step.
+
+  const Role& role_of(Rank r) const { return roles[ranks[r.index()].role.index()]; }
+};
+
+/// Names one executed instruction: of a rank's role, in a step.
+struct InstructionRef {
+  int step = 0;
+  int call = 0;
+  int index = 0;
+  auto operator<=>(const InstructionRef&) const = default;
+};
+
+/// Position of `rank` within `group`.
+int position_in(const Group& group, Rank rank);
+
+}  // namespace orrery::core

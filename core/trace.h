@@ -1,0 +1,114 @@
+#pragma once
+// What happened when, on every (rank, stream): one format for simulated and measured runs.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/ids.h"
+#include "core/program.h"
+#include "core/units.h"
+
+namespace orrery::core {
+
+/// What a span is, for colours, legends and sums.
+enum class SpanKind {
+  Load, Forward, Recompute, Backward, WeightGrad, OptimizerStep,
+  TensorCommunication, PipelineCommunication, DataCommunication, ParameterServer, Serve
+};
+inline constexpr int kSpanKinds = 11;
+std::string_view span_kind_name(SpanKind);
+SpanKind span_kind(const Instruction&);
+bool is_communication(SpanKind);
+
+/// One row of spans. A folded simulation runs one rank for many that are identical.
+struct Lane {
+  Rank rank;
+  Stream stream = Stream::Compute;
+  std::vector<Rank> also;  ///< Other ranks that this lane stands for.
+};
+
+/// An interval on a lane. `start` is when the instruction started (its stream was free and its
+/// dependencies had ended); a communication's `transfer` is when its last party had started too, so
+/// [start, transfer] is waiting and [transfer, end] moving data.
+struct Span {
+  std::int32_t lane = 0;
+  std::int32_t name = 0;  ///< Into Trace::names.
+  SpanKind kind = SpanKind::Forward;
+  InstructionRef instruction;
+  std::optional<std::int32_t> microbatch;
+  Seconds start;
+  Seconds transfer;
+  Seconds end;
+  Bytes bytes;  ///< Of a communication; 0 elsewhere.
+};
+
+/// A dependency that crosses ranks: data sent by one span and received by another.
+struct Flow {
+  std::int32_t from_span = 0;
+  std::int32_t to_span = 0;
+  Bytes bytes;
+};
+
+/// A sampled quantity: a rank's live memory, a link's utilisation.
+struct Counter {
+  std::string name;
+  std::string unit;
+  std::optional<Rank> rank;
+  std::vector<Seconds> time;
+  std::vector<double> value;  ///< Holds from its time to the next.
+};
+
+struct StepInfo {
+  Seconds start;
+  Seconds end;
+  std::optional<double> loss;
+};
+
+struct Trace {
+  bool simulated = true;
+  std::map<std::string, std::string> about;  ///< "plan", "model", "cluster", ...
+  std::vector<Lane> lanes;                   ///< Sorted by (rank, stream).
+  std::vector<std::string> names;
+  std::vector<Span> spans;                   ///< Sorted by (lane, start), the lane's program order.
+  /// Spans that span i waited for: dependencies[dependency_begin[i] .. dependency_begin[i+1]).
+  std::vector<std::int64_t> dependency_begin;
+  std::vector<std::int32_t> dependencies;
+  std::vector<Flow> flows;
+  std::vector<Counter> counters;
+  std::vector<StepInfo> steps;
+
+  Seconds duration() const;  ///< Latest end of a span.
+};
+
+/// Turns per-rank records into a Trace: interns names, sorts, and derives dependencies and flows from
+/// the Program. Both interpreters use it.
+class TraceBuilder {
+ public:
+  explicit TraceBuilder(const Program& program) : program_(program) {}
+
+  /// Not thread-safe: give each thread its own records and add them afterwards.
+  void add(Rank rank, InstructionRef, Seconds start, Seconds transfer, Seconds end, Bytes);
+  /// Says that `rank`'s lanes stand for these ranks too.
+  void stands_for(Rank rank, std::vector<Rank> others);
+  void add_counter(Counter);
+  void add_step(StepInfo);
+  Trace build(bool simulated, std::map<std::string, std::string> about);
+
+ private:
+  struct Record {
+    Rank rank;
+    InstructionRef instruction;
+    Seconds start, transfer, end;
+    Bytes bytes;
+  };
+  const Program& program_;
+  std::vector<Record> records_;
+  std::map<Rank, std::vector<Rank>> also_;
+  std::vector<Counter> counters_;
+  std::vector<StepInfo> steps_;
+};
+
+}  // namespace orrery::core
