@@ -24,6 +24,15 @@ struct GemmEfficiency {
   double half_k = 0.0;
 };
 
+/// Share of the matrix-product peak that fused attention reaches on the work it does (a causal
+/// mask's upper half is not counted): ceiling · rows/(rows + half_rows), rows = sequences ·
+/// sequence · heads.
+struct AttentionEfficiency {
+  double forward = 1.0;   ///< Ceiling of the forward pass.
+  double backward = 1.0;  ///< Ceiling of the backward pass.
+  double half_rows = 0.0;
+};
+
 /// Measured cost of one kind of operator that is not a matrix product:
 /// time = per_call + bytes / rate, with bytes the operator's memory traffic (Work::memory).
 struct OperatorRate {
@@ -40,8 +49,9 @@ struct Device {
   double memory_efficiency = 1.0;  ///< Share of memory_bandwidth that streaming kernels reach.
   std::map<DType, FlopsPerSecond> peak;  ///< Dense matrix-product peak by precision.
   GemmEfficiency gemm;
-  Seconds launch;                  ///< Time to start one kernel (or call one operator).
-  Bytes reserved;                  ///< Memory taken by framework, context and libraries.
+  std::optional<AttentionEfficiency> attention;  ///< Not measured: costmodel/compute_cost.h.
+  Seconds launch;  ///< Time to start one kernel (or call one operator).
+  Bytes reserved;  ///< Memory taken by framework, context and libraries.
   std::map<std::string, OperatorRate> operators;  ///< By operator name (core/operator.h); optional.
   std::optional<double> price_per_hour;           ///< US dollars.
   std::optional<double> power_watts;
@@ -63,12 +73,12 @@ enum class NodeFabric {
 struct NodeType {
   std::string name;
   Device device;
-  int devices = 0;         ///< Devices (ranks) per node.
-  int cores = 0;           ///< CPU cores that the node's ranks share.
+  int devices = 0;  ///< Devices (ranks) per node.
+  int cores = 0;    ///< CPU cores that the node's ranks share.
   NodeFabric fabric = NodeFabric::Switch;
-  LinkCost device_link;    ///< One device's port to the fabric, each direction.
-  int network_cards = 0;   ///< Shared evenly by the devices. 0 only in a cluster of one node.
-  LinkCost network_card;   ///< One card, each direction.
+  LinkCost device_link;   ///< One device's port to the fabric, each direction.
+  int network_cards = 0;  ///< Shared evenly by the devices. 0 only in a cluster of one node.
+  LinkCost network_card;  ///< One card, each direction.
   Bytes host_memory;
 };
 
