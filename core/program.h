@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -155,6 +156,9 @@ struct ServePush {
 };
 
 using Operation = std::variant<Compute, Collective, Send, Receive, Pull, Push, ServePull, ServePush>;
+
+/// The name used in traces and reports: the operator's ("linear"), or "all_reduce", "send", "pull".
+std::string_view operation_name(const Operation&);
 
 struct Instruction {
   std::string label;  ///< "layers.3.attention.qkv": what it works on.

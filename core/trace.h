@@ -28,6 +28,8 @@ struct Lane {
   Rank rank;
   Stream stream = Stream::Compute;
   std::vector<Rank> also;  ///< Other ranks that this lane stands for.
+
+  bool operator==(const Lane&) const = default;
 };
 
 /// An interval on a lane. `start` is when the instruction started (its stream was free and its
@@ -35,7 +37,7 @@ struct Lane {
 /// [start, transfer] is waiting and [transfer, end] moving data.
 struct Span {
   std::int32_t lane = 0;
-  std::int32_t name = 0;  ///< Into Trace::names.
+  std::int32_t name = 0;  ///< Into Trace::names: "<operation> <label>", "linear layers.3.mlp.up".
   SpanKind kind = SpanKind::Forward;
   InstructionRef instruction;
   std::optional<std::int32_t> microbatch;
@@ -43,13 +45,18 @@ struct Span {
   Seconds transfer;
   Seconds end;
   Bytes bytes;  ///< Of a communication; 0 elsewhere.
+
+  bool operator==(const Span&) const = default;
 };
 
-/// A dependency that crosses ranks: data sent by one span and received by another.
+/// A dependency that crosses ranks: data sent by one span and received by another. Send → Receive,
+/// Push → ServePush, ServePull → Pull (the rows; the keys travel the other way, before).
 struct Flow {
   std::int32_t from_span = 0;
   std::int32_t to_span = 0;
   Bytes bytes;
+
+  bool operator==(const Flow&) const = default;
 };
 
 /// A sampled quantity: a rank's live memory, a link's utilisation.
@@ -59,12 +66,16 @@ struct Counter {
   std::optional<Rank> rank;
   std::vector<Seconds> time;
   std::vector<double> value;  ///< Holds from its time to the next.
+
+  bool operator==(const Counter&) const = default;
 };
 
 struct StepInfo {
   Seconds start;
   Seconds end;
   std::optional<double> loss;
+
+  bool operator==(const StepInfo&) const = default;
 };
 
 struct Trace {
@@ -77,8 +88,14 @@ struct Trace {
   std::vector<std::int64_t> dependency_begin;
   std::vector<std::int32_t> dependencies;
   std::vector<Flow> flows;
+  /// Spans of collective c, one per recorded member:
+  /// collective_spans[collective_begin[c] .. collective_begin[c+1]).
+  std::vector<std::int64_t> collective_begin;
+  std::vector<std::int32_t> collective_spans;
   std::vector<Counter> counters;
   std::vector<StepInfo> steps;
+
+  bool operator==(const Trace&) const = default;
 
   Seconds duration() const;  ///< Latest end of a span.
 };
