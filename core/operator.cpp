@@ -224,6 +224,11 @@ struct Counter {
   Work operator()(const LogisticLoss& o) const {
     return make_work(0, 10.0 * product(o.samples), (4.0 * product(o.samples) + 2.0) * e);
   }
+  // Keys and gradients read; key and sums of the slot, and the index entry, accumulated.
+  Work operator()(const SumPushedRows& o) const {
+    const double elements = product(o.expected_rows, o.width);
+    return make_work(0, elements, 3.0 * elements * e + 4.0 * product(o.expected_rows) * kIdBytes);
+  }
   // AdaGrad per element: g², Σ, √, + ε, ÷, ·lr, −. Reads keys, gradients, rows and accumulators,
   // writes rows and accumulators.
   Work operator()(const UpdateTable& o) const {
@@ -278,6 +283,7 @@ constexpr std::array<std::string_view, std::variant_size_v<Operator>> kNames = {
     "interact",
     "interact_grad",
     "logistic_loss",
+    "sum_pushed_rows",
     "update_table"};
 
 }  // namespace

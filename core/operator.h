@@ -18,7 +18,8 @@ namespace orrery::core {
 
 /// Reads the microbatch's samples from the job's data. writes: tokens I32[sequences, sequence],
 /// targets I32[sequences, sequence] (already shifted; negative = ignored). The microbatch's first
-/// sequence within the global batch is data_way · microbatches · sequences + microbatch · sequences.
+/// sequence within the global batch is data_way · microbatches · sequences + microbatch ·
+/// sequences.
 struct LoadTokens {
   std::int64_t sequences, sequence;
 };
@@ -126,9 +127,9 @@ struct CrossEntropyStatistics {
   int vocab_ways;
 };
 /// Combines the statistics of all parts (F[vocab_ways, rows, 3], in the order of the tensor group):
-/// loss[0] += scale · Σ_rows (lse − target logit); dlogits = scale · (softmax − onehot), in place of
-/// logits. Ignored targets give 0. Only tensor position 0 adds to loss.
-/// reads: statistics of all parts, targets, logits. writes: logits, loss F[1].
+/// loss[0] += scale · Σ_rows (lse − target logit); dlogits = scale · (softmax − onehot), in place
+/// of logits. Ignored targets give 0. Only tensor position 0 adds to loss. reads: statistics of all
+/// parts, targets, logits. writes: logits, loss F[1].
 struct CrossEntropyGrad {
   std::int64_t rows, vocab_rows, vocab;
   int vocab_ways;
@@ -146,8 +147,8 @@ struct Zero {
 struct SquaredNorm {
   std::int64_t count;
 };
-/// norm = √(sum[0]); writes: statistics F[2] = (norm, min(1, clip/(norm + 1e-6)) or 1 without clip).
-/// reads: sum. The 1e-6 is torch.nn.utils.clip_grad_norm_'s.
+/// norm = √(sum[0]); writes: statistics F[2] = (norm, min(1, clip/(norm + 1e-6)) or 1 without
+/// clip). reads: sum. The 1e-6 is torch.nn.utils.clip_grad_norm_'s.
 struct ClipFactor {
   bool clip;
   double clip_norm;
@@ -163,7 +164,8 @@ struct OptimizerUpdate {
 // ---- sparse --------------------------------------------------------------------------------
 
 /// Reads a slice of samples. writes: labels F[samples], dense F[samples, dense_features],
-/// ids I32[samples, lookups] (global row numbers over all tables).
+/// ids I32[samples, lookups] (rows of Program::embedding). The slice's first sample within the
+/// global batch is (data_way · slices + slice) · samples, as for LoadTokens.
 struct LoadSamples {
   std::int64_t samples;
   int dense_features, lookups;
@@ -186,31 +188,42 @@ struct SumRowGrads {
   int width;
 };
 /// From embedded rows F[samples·lookups, dim (+1 if wide)] and dense features: the MLP's input
-/// [dense ; e_1 .. e_F] and the shallow part of the logit, wide + wide_dense·x + bias (+ FM).
-/// reads: embedded, dense, wide_dense, bias. writes: mlp input, shallow F[samples].
+/// [dense ; e_1 .. e_F] and the shallow part of the logit: Σ_f wide_f + wide_dense·x + bias (if
+/// wide)
+/// + ½ Σ_d ((Σ_f e_fd)² − Σ_f e_fd²) (for a factorization machine).
+/// reads: embedded, dense [, wide_dense, bias]. writes: mlp input, shallow F[samples].
 struct Interact {
   std::int64_t samples;
   int dense_features, lookups, dim;
   bool wide;
   Interaction kind;
 };
-/// reads: dlogit F[samples], dmlp_input, embedded, dense. writes: dembedded (=), dwide_dense (+=),
-/// dbias (+=).
+/// reads: dlogit F[samples], dmlp_input, embedded, dense. writes: dembedded (=) [, dwide_dense
+/// (+=), dbias (+=)].
 struct InteractGrad {
   std::int64_t samples;
   int dense_features, lookups, dim;
   bool wide;
   Interaction kind;
 };
-/// logit = shallow + deep; loss[0] += scale · Σ bce(logit, label); dlogit = scale·(σ(logit) − label).
-/// reads: shallow, deep F[samples], labels. writes: dlogit, loss.
+/// logit = shallow + deep; loss[0] += scale · Σ bce(logit, label); dlogit = scale·(σ(logit) −
+/// label). reads: shallow, deep F[samples], labels. writes: dlogit, loss.
 struct LogisticLoss {
   std::int64_t samples;
   double scale;  ///< 1 / samples of the global batch.
 };
-/// Server: sums the pushed gradients of equal rows in the order of their arrival slots, then updates
-/// the rows with the job's sparse optimizer. Its rows and optimizer state live in the rank's Store.
-/// reads: the step's push buffers (keys and gradients, in order). writes: none.
+/// Server: adds one worker's pushed gradients to the step's sums, so that gradients of equal rows
+/// are summed in the order in which the program serves the pushes. sums[slot(key), :] +=
+/// gradients[i, :]; a new key takes the next slot. `index` finds slots: an open-addressing hash
+/// table of slot + 1, 0 = empty, of 2^n ≥ 2·capacity entries. reads: keys, gradients, count.
+/// writes: sum keys I32[capacity], sums F[capacity, width], sum count I32[1], index I32[2^n].
+struct SumPushedRows {
+  std::int64_t expected_rows;  ///< Rows of one push, expected (for the cost).
+  int width;
+};
+/// Server: updates the rows whose gradients were summed with the job's sparse optimizer.
+/// AdaGrad: state += g²; row −= lr · g / (√state + ε).
+/// reads: sum keys, sums, sum count. writes: shard rows [, shard state].
 struct UpdateTable {
   std::int64_t expected_rows;  ///< Distinct rows touched, expected (for the cost).
   int width;
@@ -221,7 +234,7 @@ using Operator =
                  NormalizeGrad, Rotate, Attention, AttentionGrad, Activate, ActivateGrad, Add,
                  BiasGrad, CrossEntropyStatistics, CrossEntropyGrad, Zero, SquaredNorm, ClipFactor,
                  OptimizerUpdate, LoadSamples, UniqueKeys, GatherRows, SumRowGrads, Interact,
-                 InteractGrad, LogisticLoss, UpdateTable>;
+                 InteractGrad, LogisticLoss, SumPushedRows, UpdateTable>;
 
 /// The name used in device files, traces and reports: "linear", "attention_grad", ...
 std::string_view operator_name(const Operator&);
@@ -230,9 +243,9 @@ const std::vector<std::string_view>& operator_names();
 
 /// Work of one execution, by kind. Attention counts the causal half only where it is causal.
 struct Work {
-  Flops matmul;   ///< On matrix units: 2·m·n·k each.
-  Flops vector;   ///< Element-wise and reductions.
-  Bytes memory;   ///< Device-memory traffic, each operand once.
+  Flops matmul;  ///< On matrix units: 2·m·n·k each.
+  Flops vector;  ///< Element-wise and reductions.
+  Bytes memory;  ///< Device-memory traffic, each operand once.
 };
 
 /// Work of an operator whose floating-point elements have `element_bytes` bytes.

@@ -128,9 +128,16 @@ struct Receive {  ///< writes: the message.
   Bytes bytes;
 };
 
-/// Worker: sends each server the keys it owns, receives their rows. Meets the servers' ServePull of
-/// this worker, in order. reads: keys, count. writes: rows F[unique, width]. Keys go to server
-/// key mod servers. `servers` is a group slot: the ordered servers.
+// Parameter-server messages. Key k lives on server k mod servers; a message to one server holds the
+// keys that live there, ascending. Their number is known only at run time, so it travels first:
+//   pull: count I32[1], keys I32[count] ──▶ server;  rows F[count, width] ──▶ worker
+//   push: count I32[1], keys I32[count], gradients F[count, width] ──▶ server
+// Both are rendezvous as in (5): the k-th Pull of a worker meets its k-th ServePull at each server,
+// the k-th Push its k-th ServePush. Sizes for whoever predicts them: core/parameter_server.h.
+
+/// Worker: sends each server the keys it owns, receives their rows. reads: keys, count.
+/// writes: rows F[unique, width], in the order of keys. `servers` is a group slot: the ordered
+/// servers.
 struct Pull {
   GroupSlot servers;
   int width = 0;
@@ -142,13 +149,14 @@ struct Push {
   int width = 0;
   double expected_keys = 0;
 };
-/// Server: receives the keys of one worker, answers with their rows.
+/// Server: receives the keys of one worker, answers with their rows. reads: the shard's rows.
 struct ServePull {
   PeerSlot worker;
   int width = 0;
   double expected_keys = 0;  ///< From that worker to this server.
 };
-/// Server: receives keys and gradients of one worker into a push buffer. writes: keys, gradients.
+/// Server: receives keys and gradients of one worker. writes: keys I32[count],
+/// gradients F[count, width], count I32[1].
 struct ServePush {
   PeerSlot worker;
   int width = 0;
@@ -229,6 +237,33 @@ struct Parameters {
 
 // ---- the program ---------------------------------------------------------------------------
 
+/// One lookup per sample: the rows first_row .. first_row + rows − 1 of the embedding.
+struct EmbeddingField {
+  std::int64_t first_row = 0;
+  std::int64_t rows = 0;
+  double zipf_exponent = 0.0;   ///< Skew of the ids; 0 = uniform.
+  double initial_stddev = 0.0;  ///< Normal(0, σ) when there are no initial weights.
+};
+
+/// The embedding tables of a program as one space of rows, each [embedding dim ; wide weight]. Row r
+/// lives on server r mod servers, as that server's row r / servers. Files keep the two parts as
+/// "emb.weight" [rows, dim] and "wide.weight" [rows, 1]; wide weights start at 0.
+struct Embedding {
+  std::vector<EmbeddingField> fields;  ///< By lookup of a sample.
+  std::int64_t rows = 0;
+  int dim = 0;
+  bool wide = false;
+  int servers = 1;
+
+  int width() const { return dim + (wide ? 1 : 0); }
+};
+
+/// A serving rank's rows and their optimizer state: Run buffers F[rows of one server, width].
+struct EmbeddingShard {
+  BufferId rows;
+  std::optional<BufferId> state;  ///< AdaGrad's sums; absent for Sgd.
+};
+
 /// What kind of ranks a group slot or a peer slot of a role stands for (for messages and reports).
 enum class GroupKind { Tensor, Pipeline, Data, Sharding, Model, World, TiedEmbedding, Servers };
 std::string_view group_kind_name(GroupKind);
@@ -244,8 +279,7 @@ struct Role {
   std::optional<GroupSlot> tensor_group;  ///< Whose position selects this rank's part of a tensor.
   std::optional<BufferId> loss;           ///< F[1] with the step's global loss when the step ends.
   std::optional<BufferId> norm;           ///< F[2] (gradient norm, clip factor).
-  /// Rows of the embedding store that this rank serves: those ≡ server_index mod servers.
-  bool serves = false;
+  std::optional<EmbeddingShard> shard;    ///< Of a server (RankBinding::server says which).
 
   const Instruction& at(int call, int index) const {
     return blocks[step[static_cast<std::size_t>(call)].block.index()]
@@ -273,7 +307,8 @@ struct Program {
   std::vector<Role> roles;
   std::vector<RankBinding> ranks;
   std::vector<Group> groups;
-  int microbatches = 0;  ///< Per data way and step.
+  int microbatches = 0;  ///< Per data way and step (slices, for workers of a parameter server).
+  std::optional<Embedding> embedding;
 
   const Role& role_of(Rank r) const { return roles[ranks[r.index()].role.index()]; }
 };
