@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace orrery::core {
@@ -18,6 +19,8 @@ enum class DType { Float32, Tf32, Float16, BFloat16, Float8, Int32 };
 
 /// Bytes of one element in memory (Tf32 is stored as Float32).
 int dtype_bytes(DType dtype);
+/// The name used in files: "float32", "tf32", "float16", "bfloat16", "float8", "int32".
+std::string_view dtype_name(DType dtype);
 
 /// A transformer as its Hugging Face config.json describes it.
 struct Transformer {

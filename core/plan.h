@@ -4,15 +4,22 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/model.h"
 
 namespace orrery::core {
 
+struct Job;
+
 enum class Axis { Tensor, Context, Sharding, Expert, Pipeline, Data };
 enum class PipelineSchedule { GPipe, OneFOneB, Interleaved, ZeroBubble };
 enum class Recompute { None, Selective, Full };
+/// Names used in files: "tensor"; "gpipe", "1f1b", "interleaved", "zero-bubble"; "none", "full".
+std::string_view axis_name(Axis);
+std::string_view schedule_name(PipelineSchedule);
+std::string_view recompute_name(Recompute);
 
 /// Collective part. The product of the degrees of data, sharding, pipeline, context and tensor
 /// parallelism is the number of devices.
@@ -23,11 +30,11 @@ struct DensePlan {
   int tensor = 1;
   int pipeline = 1;
   int context = 1;
-  int expert = 1;    ///< Divides data · sharding.
+  int expert = 1;  ///< Divides data · sharding.
   bool sequence_parallel = false;
-  int virtual_stages = 1;            ///< Model chunks per device (Interleaved).
-  std::vector<int> layers_per_stage; ///< pipeline · virtual_stages entries, in model order.
-  int microbatch = 1;                ///< Sequences per microbatch.
+  int virtual_stages = 1;             ///< Model chunks per device (Interleaved).
+  std::vector<int> layers_per_stage;  ///< pipeline · virtual_stages entries, in model order.
+  int microbatch = 1;                 ///< Sequences per microbatch.
   PipelineSchedule schedule = PipelineSchedule::OneFOneB;
   Recompute recompute = Recompute::None;
   /// From neighbouring ranks outwards.
@@ -39,6 +46,8 @@ struct DensePlan {
 };
 
 enum class UpdateMode { Synchronous, BoundedStaleness, Asynchronous, Geo };
+/// Names used in files: "synchronous", "bounded-staleness", "asynchronous", "geo".
+std::string_view update_mode_name(UpdateMode);
 
 /// Parameter-server part. Ranks 0 .. workers-1 are workers; ranks workers .. workers+servers-1 are
 /// servers, or the same ranks serve too when `colocated`. Row r of a table lives on server r mod
@@ -48,7 +57,7 @@ struct SparsePlan {
   int servers = 1;
   bool colocated = false;  ///< Servers are the first `servers` workers.
   UpdateMode mode = UpdateMode::Synchronous;
-  int slices = 1;          ///< Parts into which one worker cuts its batch (evaluated in order).
+  int slices = 1;  ///< Parts into which one worker cuts its batch (evaluated in order).
 
   int devices() const { return colocated ? workers : workers + servers; }
 };
@@ -67,12 +76,15 @@ struct Plan {
 /// Microbatches that each pipeline runs in one step: global_batch / (data ways · microbatch).
 int microbatches(const DensePlan&, int global_batch);
 
+/// Layers per part when `layers` are dealt to `parts` as evenly as they go: the first
+/// layers mod parts of them hold one more.
+std::vector<int> even_layers(int layers, int parts);
+
 /// "dp8 tp8 pp8 sh1 mb1 1f1b full": short, for tables.
 std::string describe(const Plan&);
 
 /// Why this plan cannot be lowered for that model, job and number of devices; nullopt when it can.
 /// Names the plan's key, the rule and a fix.
-struct Job;
-std::optional<std::string> why_invalid(const Plan&, const Model&, const struct Job&, int devices);
+std::optional<std::string> why_invalid(const Plan&, const Model&, const Job&, int devices);
 
 }  // namespace orrery::core

@@ -1,0 +1,25 @@
+#pragma once
+// Writers: what they write, the readers in core/config/read.h read back as the same value.
+// Each file appears complete or not at all.
+
+#include <filesystem>
+#include <string>
+
+#include "core/cluster.h"
+#include "core/job.h"
+#include "core/plan.h"
+
+namespace orrery::core {
+
+/// @throws SystemError when the file cannot be written.
+void write_plan(const std::filesystem::path&, const Plan&);
+
+void write_job(const std::filesystem::path&, const Job&);
+
+/// `source` is written beside every physical constant, e.g. "orrery calibrate, host, date".
+void write_device(const std::filesystem::path&, const Device&, const std::string& source);
+
+/// Devices are written inline.
+void write_cluster(const std::filesystem::path&, const Cluster&, const std::string& source);
+
+}  // namespace orrery::core

@@ -1,0 +1,229 @@
+#include "core/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <numeric>
+
+#include "core/job.h"
+
+namespace orrery::core {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Model decoder() {
+  Transformer t;
+  t.layers = 8;
+  t.hidden = 64;
+  t.heads = 8;
+  t.kv_heads = 4;
+  t.head_dim = 8;
+  t.ffn = 256;
+  t.vocab = 257;
+  t.max_positions = 128;
+  return Model{"decoder", t, {}};
+}
+
+Model deepfm() {
+  ClickThrough c;
+  c.dense_features = 13;
+  c.tables = {{"hash", 5200, 8, 26, 0.0}};
+  c.mlp = {64, 32};
+  return Model{"deepfm", {}, c};
+}
+
+Job job() {
+  Job j;
+  j.sequence = 128;
+  j.global_batch = 16;
+  return j;
+}
+
+// 2·2·2·2 = 16 devices; 16 sequences over 4 data ways of 1: 4 microbatches.
+Plan dense() {
+  Plan plan;
+  DensePlan d;
+  d.data = 2;
+  d.sharding = 2;
+  d.sharding_stage = 1;
+  d.tensor = 2;
+  d.pipeline = 2;
+  d.layers_per_stage = {4, 4};
+  plan.dense = d;
+  return plan;
+}
+
+Plan sparse() {
+  Plan plan;
+  plan.sparse = SparsePlan{2, 2, false, UpdateMode::Synchronous, 1};
+  return plan;
+}
+
+TEST(Plan, CountsDevicesAndMicrobatches) {
+  EXPECT_EQ(dense().devices(), 16);
+  EXPECT_EQ(microbatches(*dense().dense, 16), 4);
+  EXPECT_EQ(sparse().devices(), 4);
+}
+
+TEST(Plan, DescribesItselfInOneLine) {
+  EXPECT_EQ(describe(dense()), "dp2 tp2 pp2 sh2 mb1 1f1b none");
+  EXPECT_EQ(describe(sparse()), "workers2 servers2 synchronous");
+}
+
+TEST(EvenLayers, GivesTheRemainderToTheFirst) {
+  EXPECT_THAT(even_layers(8, 4), ElementsAre(2, 2, 2, 2));
+  EXPECT_THAT(even_layers(10, 4), ElementsAre(3, 3, 2, 2));
+  EXPECT_THAT(even_layers(2, 1), ElementsAre(2));
+}
+
+TEST(WhyInvalid, AcceptsASoundPlan) {
+  EXPECT_EQ(why_invalid(dense(), decoder(), job(), 16), std::nullopt);
+  EXPECT_EQ(why_invalid(sparse(), deepfm(), job(), 4), std::nullopt);
+}
+
+struct Fault {
+  const char* name;
+  std::function<void(Plan&, Model&, Job&)> make;
+  const char* says;
+};
+
+std::ostream& operator<<(std::ostream& out, const Fault& fault) { return out << fault.name; }
+
+class DenseFault : public ::testing::TestWithParam<Fault> {};
+
+TEST_P(DenseFault, IsNamedWithItsRule) {
+  Plan plan = dense();
+  Model model = decoder();
+  Job asked = job();
+  GetParam().make(plan, model, asked);
+  const auto reason = why_invalid(plan, model, asked, 16);
+  ASSERT_TRUE(reason.has_value());
+  EXPECT_THAT(*reason, HasSubstr(GetParam().says));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Faults, DenseFault,
+    ::testing::Values(
+        Fault{"no_part", [](Plan& p, Model&, Job&) { p.dense.reset(); }, "neither [dense] nor"},
+        Fault{"both_parts", [](Plan& p, Model&, Job&) { p.sparse = SparsePlan{}; },
+              "both [dense] and [sparse]"},
+        Fault{"zero_degree", [](Plan& p, Model&, Job&) { p.dense->tensor = 0; },
+              "dense.tensor = 0: must be at least 1"},
+        Fault{"product", [](Plan& p, Model&, Job&) { p.dense->data = 3; },
+              "= 24 devices, but the cluster has 16"},
+        Fault{"huge_product",
+              [](Plan& p, Model&, Job&) { p.dense->data = p.dense->sharding = 1 << 30; },
+              "but the cluster has 16"},
+        Fault{"heads", [](Plan&, Model& m, Job&) { m.transformer->heads = 9; },
+              "dense.tensor = 2: must divide the model's attention heads (9); use 1"},
+        Fault{"kv_heads", [](Plan&, Model& m, Job&) { m.transformer->kv_heads = 1; },
+              "key-value heads (1)"},
+        Fault{"ffn", [](Plan&, Model& m, Job&) { m.transformer->ffn = 255; },
+              "feed-forward width (255)"},
+        Fault{"stage_count", [](Plan& p, Model&, Job&) { p.dense->layers_per_stage = {8}; },
+              "has 1 entries, pipeline · virtual_stages needs 2, e.g. [4, 4]"},
+        Fault{"empty_stage",
+              [](Plan& p, Model&, Job&) {
+                p.dense->layers_per_stage = {8, 0};
+              },
+              "each stage needs at least 1 layer"},
+        Fault{"layer_sum",
+              [](Plan& p, Model&, Job&) {
+                p.dense->layers_per_stage = {4, 3};
+              },
+              "sums to 7, the model has 8 layers"},
+        Fault{"more_stages_than_layers", [](Plan&, Model& m, Job&) { m.transformer->layers = 1; },
+              "2 stages for 1 layers"},
+        Fault{"batch", [](Plan&, Model&, Job& j) { j.global_batch = 18; },
+              "global batch of 18 is no multiple of"},
+        Fault{"zero_batch", [](Plan&, Model&, Job& j) { j.global_batch = 0; },
+              "global batch of 0 is no multiple of"},
+        Fault{"sharding_without_stage", [](Plan& p, Model&, Job&) { p.dense->sharding_stage = 0; },
+              "dense.sharding = 2 needs a dense.sharding_stage"},
+        Fault{"stage_without_sharding",
+              [](Plan& p, Model&, Job&) {
+                p.dense->sharding = 1;
+                p.dense->data = 4;
+              },
+              "dense.sharding_stage = 1 has no effect"},
+        Fault{"sharding_stage_2", [](Plan& p, Model&, Job&) { p.dense->sharding_stage = 2; },
+              "dense.sharding_stage = 2 is not covered"},
+        Fault{"sharding_stage_9", [](Plan& p, Model&, Job&) { p.dense->sharding_stage = 9; },
+              "must be 0, 1, 2 or 3"},
+        Fault{"context", [](Plan& p, Model&, Job&) { p.dense->context = 2; },
+              "context parallelism) is not covered"},
+        Fault{"expert", [](Plan& p, Model&, Job&) { p.dense->expert = 2; },
+              "expert parallelism) is not covered"},
+        Fault{"sequence_parallel", [](Plan& p, Model&, Job&) { p.dense->sequence_parallel = true; },
+              "dense.sequence_parallel = true is not covered"},
+        Fault{"virtual_stages", [](Plan& p, Model&, Job&) { p.dense->virtual_stages = 2; },
+              "dense.virtual_stages = 2 is not covered"},
+        Fault{"interleaved",
+              [](Plan& p, Model&, Job&) { p.dense->schedule = PipelineSchedule::Interleaved; },
+              "\"interleaved\" is not covered"},
+        Fault{"zero_bubble",
+              [](Plan& p, Model&, Job&) { p.dense->schedule = PipelineSchedule::ZeroBubble; },
+              "\"zero-bubble\" is not covered"},
+        Fault{"selective", [](Plan& p, Model&, Job&) { p.dense->recompute = Recompute::Selective; },
+              "\"selective\" is not covered"},
+        Fault{"axis_missing",
+              [](Plan& p, Model&, Job&) { p.dense->axis_order = {Axis::Tensor, Axis::Data}; },
+              "names \"sharding\" 0 times"},
+        Fault{"axis_twice",
+              [](Plan& p, Model&, Job&) { p.dense->axis_order.push_back(Axis::Tensor); },
+              "names \"tensor\" 2 times"},
+        Fault{"experts", [](Plan&, Model& m, Job&) { m.transformer->experts = 4; },
+              "4 experts, which lowering does not cover"},
+        Fault{"sequence", [](Plan&, Model&, Job& j) { j.sequence = 129; },
+              "beyond the model's 128 learned positions"},
+        Fault{"no_sequence", [](Plan&, Model&, Job& j) { j.sequence = 0; },
+              "the job's sequence is 0"},
+        Fault{"click_through", [](Plan&, Model& m, Job&) { m = deepfm(); },
+              "[dense] lays out a transformer"}),
+    [](const auto& fault) { return fault.param.name; });
+
+class SparseFault : public ::testing::TestWithParam<Fault> {};
+
+TEST_P(SparseFault, IsNamedWithItsRule) {
+  Plan plan = sparse();
+  Model model = deepfm();
+  Job asked = job();
+  GetParam().make(plan, model, asked);
+  const auto reason = why_invalid(plan, model, asked, 4);
+  ASSERT_TRUE(reason.has_value());
+  EXPECT_THAT(*reason, HasSubstr(GetParam().says));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Faults, SparseFault,
+    ::testing::Values(
+        Fault{"transformer", [](Plan&, Model& m, Job&) { m = decoder(); },
+              "[sparse] lays out embedding tables"},
+        Fault{"no_servers", [](Plan& p, Model&, Job&) { p.sparse->servers = 0; },
+              "sparse.servers = 0: must be at least 1"},
+        Fault{"ranks", [](Plan& p, Model&, Job&) { p.sparse->workers = 3; },
+              "3 workers + 2 servers = 5 ranks, but the cluster has 4"},
+        Fault{"colocated_servers",
+              [](Plan& p, Model&, Job&) {
+                p.sparse->colocated = true;
+                p.sparse->servers = 3;
+              },
+              "cannot outnumber the 2 workers"},
+        Fault{"mode", [](Plan& p, Model&, Job&) { p.sparse->mode = UpdateMode::Geo; },
+              "\"geo\" is not covered"},
+        Fault{"batch", [](Plan& p, Model&, Job&) { p.sparse->slices = 3; },
+              "no multiple of workers 2 · slices 3 = 6"},
+        Fault{"dot", [](Plan&, Model& m, Job&) { m.click_through->interaction = Interaction::Dot; },
+              "\"dot\" is not covered"},
+        Fault{"widths",
+              [](Plan&, Model& m, Job&) {
+                m.click_through->tables.push_back({"other", 10, 16, 1, 0.0});
+              },
+              "differ in width"}),
+    [](const auto& fault) { return fault.param.name; });
+
+}  // namespace
+}  // namespace orrery::core
