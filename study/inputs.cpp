@@ -1,0 +1,27 @@
+#include "study/inputs.h"
+
+#include <fmt/format.h>
+
+#include "core/config/read.h"
+#include "core/error.h"
+
+namespace orrery::study {
+
+Inputs read_inputs(const std::filesystem::path& plan_file) {
+  Inputs inputs;
+  inputs.plan = core::read_plan(plan_file);
+  const auto beside = [&](const std::string& path) {
+    return core::resolve_beside(plan_file, path);
+  };
+  inputs.model = core::read_model(beside(inputs.plan.model));
+  inputs.cluster = core::read_cluster(beside(inputs.plan.cluster));
+  inputs.job = core::read_job(beside(inputs.plan.job));
+  if (const auto reason =
+          core::why_invalid(inputs.plan, inputs.model, inputs.job, inputs.cluster.devices())) {
+    throw core::ConfigError(
+        fmt::format("{}: {} (cluster {})", plan_file.string(), *reason, inputs.cluster.name));
+  }
+  return inputs;
+}
+
+}  // namespace orrery::study
