@@ -93,7 +93,7 @@ struct Network {
   NetworkKind kind = NetworkKind::None;
   int nodes_per_leaf = 0;         ///< FatTree only.
   double oversubscription = 1.0;  ///< FatTree only: leaf's down capacity / up capacity, ≥ 1.
-  Seconds hop_latency;            ///< Per switch hop.
+  Seconds hop_latency;            ///< Per network link: 2 under one switch, 4 between leaves.
   double efficiency = 1.0;        ///< Share of a card's line rate that bulk transfers reach.
 };
 
