@@ -9,18 +9,18 @@
 namespace orrery::core {
 
 /// Every fault found, each one sentence naming rank, call and instruction: a send without its
-/// receive (or of other size), a member missing from a collective, a buffer read before it is written
-/// or after it is freed, a view outside its buffer, a read of data that another stream may not have
-/// written yet, a circle of waits. Empty: the program is sound.
+/// receive (or of other size), a member missing from a collective, a buffer read before it is
+/// written or after it is freed, a view outside its buffer, a read of data that another stream may
+/// not have written yet, a circle of waits. Empty: the program is sound.
 std::vector<std::string> check_program(const Program&);
 
 /// Live memory of one rank of a role after each instruction of a step in program order.
 struct MemoryProfile {
-  Bytes persistent;         ///< Buffers of scope Run.
-  Bytes peak;               ///< Largest total, persistent included.
-  std::string peak_at;      ///< Label of the instruction at the peak.
+  Bytes persistent;                                   ///< Buffers of scope Run.
+  Bytes peak;                                         ///< Largest total, persistent included.
+  std::string peak_at;                                ///< Label of the instruction at the peak.
   std::vector<std::pair<BufferKind, Bytes>> at_peak;  ///< By kind, largest first.
-  std::vector<Bytes> after; ///< One entry per executed instruction.
+  std::vector<Bytes> after;                           ///< One entry per executed instruction.
 };
 MemoryProfile memory_profile(const Role&);
 

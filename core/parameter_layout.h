@@ -1,0 +1,60 @@
+#pragma once
+// Where each weight of a pipeline stage lies in its flat parameter buffer, and how tensor
+// parallelism splits it (Megatron's column and row split).
+//
+//   [ embedding bucket | layer bucket | layer bucket | ... | head bucket ]
+//
+// A bucket is what one gradient collective and one optimizer update cover; each is padded so that
+// every sharding rank holds an equal slice. Within a layer, tensors that one matrix product reads
+// (query, key, value; gate, up) are adjacent.
+// Source: Shoeybi et al., Megatron-LM, arXiv 1909.08053, section 3.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/model.h"
+#include "core/program.h"
+
+namespace orrery::core {
+
+/// A range of the flat buffers.
+struct ParameterRange {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+};
+
+struct LayerParameters {
+  ParameterRange norm1_weight, qkv_weight, out_weight, norm2_weight, up_weight, down_weight;
+  /// Absent where the model has none.
+  std::optional<ParameterRange> norm1_bias, qkv_bias, out_bias, norm2_bias, up_bias, down_bias;
+};
+
+struct StageParameters {
+  Parameters parameters;                ///< Tensors and size; buffers are set by the lowering.
+  std::vector<ParameterRange> buckets;  ///< In model order.
+  std::vector<LayerParameters> layers;
+  std::optional<ParameterRange> token_embedding, position_embedding;
+  std::optional<ParameterRange> final_norm_weight, final_norm_bias;
+  std::optional<ParameterRange> output_weight;  ///< = token_embedding when tied on one stage.
+  bool has_embedding_bucket = false;
+  bool has_head_bucket = false;
+};
+
+/// What of a model one stage holds.
+struct StageSlice {
+  int first_layer = 0;
+  int layers = 0;
+  bool first = true;  ///< Holds the embedding.
+  bool last = true;   ///< Holds the final normalisation and the output layer.
+  int tensor_ways = 1;
+  int sharding_ways = 1;
+};
+
+/// Decoders only (GPT-2 and Llama families).
+StageParameters stage_parameters(const Transformer&, const StageSlice&);
+
+/// Rows of the vocabulary on one rank: ceil(vocab / ways).
+std::int64_t vocabulary_rows(const Transformer&, int tensor_ways);
+
+}  // namespace orrery::core

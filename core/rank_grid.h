@@ -1,0 +1,37 @@
+#pragma once
+// Which rank stands where: the axes of a dense plan laid over ranks 0 .. devices−1, innermost
+// first.
+
+#include <map>
+#include <vector>
+
+#include "core/ids.h"
+#include "core/plan.h"
+
+namespace orrery::core {
+
+class RankGrid {
+ public:
+  explicit RankGrid(const DensePlan&);
+
+  int ranks() const { return ranks_; }
+  int degree(Axis) const;
+  int coordinate(Rank, Axis) const;
+
+  /// Ranks that differ from `rank` only along `axes`, in rank order; `rank` is one of them.
+  std::vector<Rank> group(Rank rank, const std::vector<Axis>& axes) const;
+  /// The rank like `rank` but at `coordinate` along `axis`.
+  Rank moved(Rank rank, Axis axis, int coordinate) const;
+  /// 0 .. data·sharding−1: selects the samples of a rank.
+  int data_way(Rank) const;
+
+ private:
+  struct AxisPlace {
+    int degree = 1;
+    int stride = 1;
+  };
+  std::map<Axis, AxisPlace> places_;
+  int ranks_ = 1;
+};
+
+}  // namespace orrery::core
