@@ -11,6 +11,8 @@
 #include <tuple>
 #include <utility>
 
+#include "core/access_order.h"
+
 namespace orrery::core {
 namespace {
 
@@ -19,34 +21,44 @@ struct Place {
   int index = 0;
 };
 
-/// A role's instructions by stream, and where each stands in its stream.
-struct RoleOrder {
-  std::array<std::vector<Place>, kStreams> streams;
-  std::vector<std::vector<int>> ordinal;               ///< [call][index]
-  std::vector<std::vector<std::vector<Place>>> waits;  ///< [call][index]
+/// A communication of a role, and how many communications of each stream must have ended before it
+/// may start. Compute instructions only pass such requirements on.
+struct Step {
+  Place place;
+  Clock required{};
 };
+
+/// A role's communications by stream, in order.
+using RoleOrder = std::array<std::vector<Step>, kStreams>;
 
 RoleOrder order_of(const Role& role) {
   RoleOrder order;
+  std::vector<Clock> ended;  // Communications ended once an instruction has, by position.
+  std::vector<std::size_t> first_of_call;
+  std::array<Clock, kStreams> stream_clock{};
   for (int c = 0; c < static_cast<int>(role.step.size()); ++c) {
     const Call& call = role.step[static_cast<std::size_t>(c)];
     const auto& instructions = role.blocks[call.block.index()].instructions;
-    std::vector<int> ordinals;
-    std::vector<std::vector<Place>> waits(instructions.size());
+    first_of_call.push_back(ended.size());
     for (int i = 0; i < static_cast<int>(instructions.size()); ++i) {
       const Instruction& instruction = instructions[static_cast<std::size_t>(i)];
-      auto& stream = order.streams[static_cast<std::size_t>(instruction.stream)];
-      ordinals.push_back(static_cast<int>(stream.size()));
-      stream.push_back({c, i});
+      const auto stream = static_cast<std::size_t>(instruction.stream);
+      Clock clock = stream_clock[stream];
       for (const int wait : instruction.waits) {
-        waits[static_cast<std::size_t>(i)].push_back({c, wait});
+        join(clock, ended[first_of_call.back() + static_cast<std::size_t>(wait)]);
       }
+      for (const CallWait& wait : call.waits) {
+        if (wait.instruction != i) continue;
+        join(clock, ended[first_of_call[static_cast<std::size_t>(wait.call)] +
+                          static_cast<std::size_t>(wait.other)]);
+      }
+      if (!std::holds_alternative<Compute>(instruction.operation)) {
+        order[stream].push_back({{c, i}, clock});
+        clock[stream] = static_cast<int>(order[stream].size());
+      }
+      stream_clock[stream] = clock;
+      ended.push_back(clock);
     }
-    for (const CallWait& wait : call.waits) {
-      waits[static_cast<std::size_t>(wait.instruction)].push_back({wait.call, wait.other});
-    }
-    order.ordinal.push_back(std::move(ordinals));
-    order.waits.push_back(std::move(waits));
   }
   return order;
 }
@@ -67,12 +79,14 @@ using MeetingKey = std::tuple<GroupId, std::size_t>;
 class Player {
  public:
   Player(const Program& program, const std::vector<Rank>& ranks)
-      : program_(program), ranks_(ranks), played_(ranks.begin(), ranks.end()) {
+      : program_(program),
+        ranks_(ranks),
+        played_(program.ranks.size(), false),
+        state_(program.ranks.size()),
+        queue_(ranks.begin(), ranks.end()),
+        expected_(program.groups.size(), 0) {
     for (const Role& role : program.roles) orders_.push_back(order_of(role));
-    for (const Rank rank : ranks) {
-      state_[rank] = {};
-      queue_.push_back(rank);
-    }
+    for (const Rank rank : ranks) played_[rank.index()] = true;
   }
 
   std::vector<std::string> play() {
@@ -88,19 +102,19 @@ class Player {
 
  private:
   struct State {
-    std::array<std::size_t, kStreams> done{};  ///< Instructions ended, per stream.
-    std::array<bool, kStreams> joined{};       ///< The head waits for its other parties.
-    std::array<int, kStreams> missing{};       ///< Parties the head still lacks.
+    Clock done{};                         ///< Communications ended, per stream.
+    std::array<bool, kStreams> joined{};  ///< The head waits for its other parties.
+    std::array<int, kStreams> missing{};  ///< Parties the head still lacks.
   };
 
   const RoleOrder& order_of_rank(Rank rank) const {
     return orders_[program_.ranks[rank.index()].role.index()];
   }
-  std::optional<Place> head(Rank rank, std::size_t stream) const {
-    const auto& list = order_of_rank(rank).streams[stream];
-    const std::size_t done = state_.at(rank).done[stream];
-    if (done == list.size()) return std::nullopt;
-    return list[done];
+  /// The next communication of a stream; null at its end.
+  const Step* head(Rank rank, std::size_t stream) const {
+    const auto& list = order_of_rank(rank)[stream];
+    const auto done = static_cast<std::size_t>(state_[rank.index()].done[stream]);
+    return done == list.size() ? nullptr : &list[done];
   }
   const Instruction& instruction(Rank rank, Place at) const {
     return program_.role_of(rank).at(at.call, at.index);
@@ -110,35 +124,29 @@ class Player {
                        instruction(rank, at).label, stream_name(instruction(rank, at).stream));
   }
 
-  std::optional<Place> unmet_wait(Rank rank, Place at) const {
-    const RoleOrder& order = order_of_rank(rank);
-    const State& state = state_.at(rank);
-    for (const Place wait :
-         order.waits[static_cast<std::size_t>(at.call)][static_cast<std::size_t>(at.index)]) {
-      const auto stream = static_cast<std::size_t>(instruction(rank, wait).stream);
-      const int ordinal =
-          order.ordinal[static_cast<std::size_t>(wait.call)][static_cast<std::size_t>(wait.index)];
-      if (state.done[stream] <= static_cast<std::size_t>(ordinal)) return wait;
+  /// A stream that has not got as far as `step` requires.
+  std::optional<std::size_t> unmet_stream(Rank rank, const Step& step) const {
+    for (std::size_t s = 0; s < kStreams; ++s) {
+      if (state_[rank.index()].done[s] < step.required[s]) return s;
     }
     return std::nullopt;
   }
 
   bool advance(Rank rank) {
     bool moved = false;
-    State& state = state_.at(rank);
     for (std::size_t s = 0; s < kStreams; ++s) {
-      while (!state.joined[s]) {
-        const auto at = head(rank, s);
-        if (!at || unmet_wait(rank, *at)) break;
+      while (!state_[rank.index()].joined[s]) {
+        const Step* step = head(rank, s);
+        if (step == nullptr || unmet_stream(rank, *step)) break;
         moved = true;
-        start(rank, s, instruction(rank, *at));
+        start(rank, s, instruction(rank, step->place));
       }
     }
     return moved;
   }
 
   void end(Rank rank, std::size_t stream) {
-    State& state = state_.at(rank);
+    State& state = state_[rank.index()];
     state.joined[stream] = false;
     ++state.done[stream];
     queue_.push_back(rank);
@@ -146,12 +154,7 @@ class Player {
 
   void start(Rank rank, std::size_t stream, const Instruction& instruction) {
     const RankBinding& binding = program_.ranks[rank.index()];
-    State& state = state_.at(rank);
-    if (std::holds_alternative<Compute>(instruction.operation)) {
-      ++state.done[stream];
-      return;
-    }
-    state.joined[stream] = true;
+    state_[rank.index()].joined[stream] = true;
     if (const auto* c = std::get_if<Collective>(&instruction.operation)) {
       join_group(binding.groups[c->group.index()], {rank, stream, c->bytes, c->kind});
     } else if (const auto* send = std::get_if<Send>(&instruction.operation)) {
@@ -180,8 +183,11 @@ class Player {
     auto& parties = meetings_[{group, party.stream}];
     parties.push_back(party);
     const auto& members = program_.groups[group.index()].members;
-    const auto expected = static_cast<std::size_t>(std::count_if(
-        members.begin(), members.end(), [&](Rank member) { return played_.contains(member); }));
+    std::size_t& expected = expected_[group.index()];
+    if (expected == 0) {
+      expected = static_cast<std::size_t>(std::count_if(
+          members.begin(), members.end(), [&](Rank member) { return played_[member.index()]; }));
+    }
     if (parties.size() < expected) return;
     for (const Party& other : parties) {
       if (other.bytes != party.bytes || other.kind != party.kind) {
@@ -199,9 +205,9 @@ class Player {
 
   void meet(Rank rank, std::size_t stream, Bytes bytes, const std::vector<Rank>& peers, Side side,
             Service service) {
-    state_.at(rank).missing[stream] = static_cast<int>(peers.size());
+    state_[rank.index()].missing[stream] = static_cast<int>(peers.size());
     for (const Rank peer : peers) {
-      if (!played_.contains(peer)) {
+      if (!played_[peer.index()]) {
         one_less(rank, stream);
         continue;
       }
@@ -225,7 +231,7 @@ class Player {
   }
 
   void one_less(Rank rank, std::size_t stream) {
-    if (--state_.at(rank).missing[stream] == 0) end(rank, stream);
+    if (--state_[rank.index()].missing[stream] == 0) end(rank, stream);
   }
 
   // ---- when nobody can move ----------------------------------------------------------------
@@ -235,16 +241,13 @@ class Player {
   /// The (rank, stream) whose head the given head waits for, where it can be named.
   std::optional<Blocked> blocker(Blocked blocked) const {
     const auto [rank, stream] = blocked;
-    const auto at = head(rank, stream);
-    if (!at) return std::nullopt;
-    if (const auto wait = unmet_wait(rank, *at)) {
-      return Blocked{rank, static_cast<std::size_t>(instruction(rank, *wait).stream)};
-    }
-    for (const Rank other : partners(rank, instruction(rank, *at))) {
-      if (other == rank || !played_.contains(other)) continue;
+    const Step* step = head(rank, stream);
+    if (step == nullptr) return std::nullopt;
+    if (const auto unmet = unmet_stream(rank, *step)) return Blocked{rank, *unmet};
+    for (const Rank other : partners(rank, instruction(rank, step->place))) {
+      if (other == rank || !played_[other.index()]) continue;
       for (std::size_t s = 0; s < kStreams; ++s) {
-        const auto theirs = head(other, s);
-        if (theirs && !state_.at(other).joined[s]) return Blocked{other, s};
+        if (head(other, s) != nullptr && !state_[other.index()].joined[s]) return Blocked{other, s};
       }
     }
     return std::nullopt;
@@ -272,7 +275,7 @@ class Player {
     std::optional<Blocked> first;
     for (const Rank rank : ranks_) {
       for (std::size_t s = 0; s < kStreams && !first; ++s) {
-        if (head(rank, s)) first = Blocked{rank, s};
+        if (head(rank, s) != nullptr) first = Blocked{rank, s};
       }
     }
     if (!first) return;
@@ -280,11 +283,12 @@ class Player {
     std::set<Blocked> seen;
     std::optional<Blocked> at = first;
     while (at && seen.insert(*at).second) {
-      chain += (chain.empty() ? "" : " waits for ") + name(at->first, *head(at->first, at->second));
+      chain += (chain.empty() ? "" : " waits for ") +
+               name(at->first, head(at->first, at->second)->place);
       at = blocker(*at);
     }
     if (at)
-      chain += " waits for " + name(at->first, *head(at->first, at->second)) + ": a circle";
+      chain += " waits for " + name(at->first, head(at->first, at->second)->place) + ": a circle";
     else
       chain += ", whose other side never comes";
     faults_.push_back("nobody can go on: " + chain);
@@ -292,10 +296,12 @@ class Player {
 
   const Program& program_;
   const std::vector<Rank>& ranks_;
-  std::set<Rank> played_;
-  std::vector<RoleOrder> orders_;
-  std::map<Rank, State> state_;
+  std::vector<bool> played_;       ///< By rank.
+  std::vector<RoleOrder> orders_;  ///< By role.
+  std::vector<State> state_;       ///< By rank.
   std::deque<Rank> queue_;
+  std::vector<std::size_t>
+      expected_;  ///< Members of each group that are played; 0: not counted yet.
   std::map<MeetingKey, std::vector<Party>> meetings_;
   std::map<PairKey, std::deque<Party>> givers_, takers_;
   std::vector<std::string> faults_;
