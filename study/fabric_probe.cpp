@@ -1,0 +1,211 @@
+#include "study/fabric_probe.h"
+
+#include <Eigen/Dense>
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "core/collective_algorithm.h"
+#include "core/error.h"
+#include "core/topology.h"
+
+namespace orrery::study {
+namespace {
+
+constexpr core::GroupSlot kWorld(0);
+constexpr core::PeerSlot kPartner(0);
+constexpr double kFloatBytes = 4.0;
+
+core::View whole(core::BufferId buffer, std::int64_t count) { return {buffer, 0, count, {}}; }
+core::View slice(core::BufferId buffer, std::int64_t count) { return {buffer, 0, count, kWorld}; }
+
+core::Bytes bytes_of(std::int64_t count) {
+  return core::Bytes(kFloatBytes * static_cast<double>(count));
+}
+
+core::Instruction collective(core::CollectiveKind kind, core::View reads, core::View writes) {
+  core::Instruction instruction;
+  instruction.label = "probe";
+  const std::int64_t count = std::max(reads.count, writes.count);
+  instruction.operation = core::Collective{kind, kWorld, core::Reduction::Sum, bytes_of(count)};
+  instruction.stream = core::Stream::Data;
+  instruction.reads = {reads};
+  instruction.writes = {writes};
+  return instruction;
+}
+
+core::Instruction message(bool sends, core::Channel channel, core::View view) {
+  core::Instruction instruction;
+  instruction.label = "probe";
+  const core::Bytes bytes = bytes_of(view.count);
+  // One stream for all, so that nothing overlaps and every time is that of one communication.
+  instruction.stream = core::Stream::Data;
+  if (sends) {
+    instruction.operation = core::Send{kPartner, channel, bytes};
+    instruction.reads = {view};
+  } else {
+    instruction.operation = core::Receive{kPartner, channel, bytes};
+    instruction.writes = {view};
+  }
+  return instruction;
+}
+
+/// The role of the even ranks (which send first) or of the odd ones.
+core::Role probe_role(bool even, const std::vector<std::int64_t>& counts) {
+  core::Role role;
+  role.name = even ? "even" : "odd";
+  role.group_slots = {core::GroupKind::World};
+  role.peer_slots = 1;
+  core::Block block;
+  block.name = "probe";
+  for (const std::int64_t count : counts) {
+    const core::BufferId buffer(role.buffers.size());
+    role.buffers.push_back({.name = "probe." + std::to_string(count),
+                            .dtype = core::DType::Float32,
+                            .shape = {count},
+                            .kind = core::BufferKind::Communication,
+                            .scope = core::BufferScope::Run,
+                            .leading_count = {}});
+    const core::View all = whole(buffer, count);
+    const core::View part = slice(buffer, count);
+    using Kind = core::CollectiveKind;
+    block.instructions.push_back(collective(Kind::AllReduce, all, all));
+    block.instructions.push_back(collective(Kind::ReduceScatter, all, part));
+    block.instructions.push_back(collective(Kind::AllGather, part, all));
+    block.instructions.push_back(message(even, core::Channel::Activation, all));
+    block.instructions.push_back(message(!even, core::Channel::Gradient, all));
+  }
+  role.blocks = {block};
+  role.step = {core::Call{core::BlockId(0), std::nullopt, {}}};
+  return role;
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Uncontended time of a sample's communication on a topology.
+core::Seconds time_on(const core::Topology& topology, const FabricSample& sample,
+                      core::CollectiveAlgorithm algorithm) {
+  if (!sample.collective) {
+    const core::Route route = topology.route(core::Rank(0), core::Rank(1));
+    return topology.latency(route) + sample.bytes / topology.bandwidth(route);
+  }
+  std::vector<core::Rank> members;
+  for (int r = 0; r < topology.ranks(); ++r) members.emplace_back(r);
+  return core::uncontended_time(
+      core::collective_phases(algorithm, *sample.collective, members, sample.bytes, topology),
+      topology);
+}
+
+core::CollectiveAlgorithm algorithm_of(const FabricSample& sample, const core::Topology& topology) {
+  if (!sample.collective) return core::CollectiveAlgorithm::Ring;
+  std::vector<core::Rank> members;
+  for (int r = 0; r < topology.ranks(); ++r) members.emplace_back(r);
+  return core::choose_algorithm(*sample.collective, members, sample.bytes, topology);
+}
+
+core::LinkCost solve(core::Cluster cluster, const std::vector<FabricSample>& samples,
+                     const std::vector<core::CollectiveAlgorithm>& algorithms) {
+  const auto with_link = [&](core::LinkCost link) {
+    cluster.groups.front().type.device_link = link;
+    return core::Topology(cluster);
+  };
+  // α alone and 1/β alone: the times are A·α + B/β.
+  constexpr double kFree = 1e30;
+  const core::Topology latency_only = with_link({core::Seconds(1), core::BytesPerSecond(kFree)});
+  const core::Topology bandwidth_only = with_link({core::Seconds(0), core::BytesPerSecond(1)});
+  const auto rows = static_cast<Eigen::Index>(samples.size());
+  Eigen::MatrixX2d a(rows, 2);
+  for (Eigen::Index i = 0; i < rows; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const double measured = samples[at].duration.value;
+    // The node's memory bounds the first by bytes / memory bandwidth: beside a second it is
+    // nothing.
+    a(i, 0) = time_on(latency_only, samples[at], algorithms[at]).value / measured;
+    a(i, 1) = time_on(bandwidth_only, samples[at], algorithms[at]).value / measured;
+  }
+  const Eigen::Vector2d x = a.colPivHouseholderQr().solve(Eigen::VectorXd::Ones(rows));
+  // Where one would be negative the other alone tells the samples.
+  const auto alone = [&](int column) { return a.col(column).sum() / a.col(column).squaredNorm(); };
+  const double latency = x(1) > 0 ? std::max(x(0), 0.0) : alone(0);
+  const double inverse = x(0) >= 0 && x(1) > 0 ? x(1) : alone(1);
+  return {core::Seconds(latency), core::BytesPerSecond(1.0 / inverse)};
+}
+
+}  // namespace
+
+core::Program fabric_probe(int ranks, const std::vector<std::int64_t>& counts) {
+  ORRERY_CHECK(ranks >= 2 && ranks % 2 == 0, "the probe's ranks exchange messages in pairs");
+  core::Program program;
+  program.plan = "fabric probe";
+  program.model = "none";
+  program.roles = {probe_role(true, counts), probe_role(false, counts)};
+  program.microbatches = 1;
+  core::Group world{core::GroupKind::World, {}};
+  for (int r = 0; r < ranks; ++r) {
+    world.members.emplace_back(r);
+    core::RankBinding binding;
+    binding.role = core::RoleId(r % 2);
+    binding.groups = {core::GroupId(0)};
+    binding.peers = {core::Rank(r % 2 == 0 ? r + 1 : r - 1)};
+    program.ranks.push_back(binding);
+  }
+  program.groups = {world};
+  return program;
+}
+
+std::vector<FabricSample> fabric_samples(const core::Program& probe, const core::Trace& trace) {
+  // By (step, index): from the last start to the last end, over ranks.
+  std::map<std::pair<int, int>, std::pair<double, double>> spans;
+  for (const core::Span& span : trace.spans) {
+    if (trace.steps.size() > 1 && span.instruction.step == 0) continue;
+    const auto [at, is_new] = spans.try_emplace({span.instruction.index, span.instruction.step},
+                                                span.transfer.value, span.end.value);
+    if (is_new) continue;
+    at->second.first = std::max(at->second.first, span.transfer.value);
+    at->second.second = std::max(at->second.second, span.end.value);
+  }
+  std::map<int, std::vector<double>> durations;
+  for (const auto& [key, span] : spans) durations[key.first].push_back(span.second - span.first);
+
+  std::vector<FabricSample> samples;
+  const auto& instructions = probe.roles.front().blocks.front().instructions;
+  for (auto& [index, seconds] : durations) {
+    const core::Operation& operation = instructions[static_cast<std::size_t>(index)].operation;
+    FabricSample sample;
+    sample.duration = core::Seconds(median(std::move(seconds)));
+    if (const auto* collective = std::get_if<core::Collective>(&operation)) {
+      sample.collective = collective->kind;
+      sample.bytes = collective->bytes;
+    } else if (const auto* send = std::get_if<core::Send>(&operation)) {
+      sample.bytes = send->bytes;
+    } else if (const auto* receive = std::get_if<core::Receive>(&operation)) {
+      sample.bytes = receive->bytes;
+    }
+    samples.push_back(sample);
+  }
+  return samples;
+}
+
+core::LinkCost fit_device_link(core::Cluster cluster, const std::vector<FabricSample>& samples) {
+  ORRERY_CHECK(samples.size() >= 2, "two parameters need two samples");
+  std::vector<core::CollectiveAlgorithm> algorithms(samples.size(),
+                                                    core::CollectiveAlgorithm::Ring);
+  core::LinkCost link;
+  // The choice of algorithm depends on the link and the link on the choice: a few rounds settle it.
+  constexpr int kRounds = 4;
+  for (int round = 0; round < kRounds; ++round) {
+    link = solve(cluster, samples, algorithms);
+    cluster.groups.front().type.device_link = link;
+    const core::Topology topology(cluster);
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      algorithms[i] = algorithm_of(samples[i], topology);
+    }
+  }
+  return link;
+}
+
+}  // namespace orrery::study

@@ -1,0 +1,38 @@
+#pragma once
+// A Program that does nothing but communicate, and what its trace says of the links. Each size in
+// turn: an all-reduce, a reduce-scatter and an all-gather of all ranks, then a message from every
+// even rank to the odd one after it, and back.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/cluster.h"
+#include "core/program.h"
+#include "core/trace.h"
+
+namespace orrery::study {
+
+/// @param ranks   Even.
+/// @param counts  Float32 elements of each buffer; multiples of `ranks`.
+core::Program fabric_probe(int ranks, const std::vector<std::int64_t>& counts);
+
+/// One communication as it was measured: from the moment its last party had started to the end at
+/// its last party.
+struct FabricSample {
+  std::optional<core::CollectiveKind> collective;  ///< Absent: a message.
+  core::Bytes bytes;
+  core::Seconds duration;
+};
+
+/// Median over steps after the first, by instruction of the probe.
+std::vector<FabricSample> fabric_samples(const core::Program& probe, const core::Trace&);
+
+/// α and β of the device link that tell the samples best: least squares of the relative error, with
+/// each collective's time as core/collective_algorithm.h has it, which is linear in α and 1/β once
+/// its algorithm is chosen.
+/// @param cluster  One node whose ranks are the probe's. Its device_link does not matter.
+/// @param samples  At least two, of different sizes.
+core::LinkCost fit_device_link(core::Cluster cluster, const std::vector<FabricSample>& samples);
+
+}  // namespace orrery::study
