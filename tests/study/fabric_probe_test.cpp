@@ -1,6 +1,9 @@
 #include "study/fabric_probe.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "core/program_check.h"
 
 namespace {
 
@@ -42,6 +45,10 @@ TEST(DeviceLinkFit, FindsTheLinkBehindAllReduces) {
   const core::LinkCost link = study::fit_device_link(memory_node(4), samples);
   EXPECT_NEAR(link.latency.value, 2e-6, 2e-8);
   EXPECT_NEAR(link.bandwidth.value / 8e9, 1.0, 1e-3);
+}
+
+TEST(FabricProbe, IsASoundProgram) {
+  EXPECT_THAT(core::check_program(study::fabric_probe(4, {8, 16})), testing::IsEmpty());
 }
 
 // 5 instructions for each size; the sends of one role are the receives of the other.
