@@ -7,6 +7,19 @@
 
 namespace orrery::core {
 
+int optimizer_state_count(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::AdamW:
+    case OptimizerKind::Adam:
+      return 2;
+    case OptimizerKind::AdaGrad:
+      return 1;
+    case OptimizerKind::Sgd:
+      return 0;
+  }
+  ORRERY_CHECK(false, "no such optimizer");
+}
+
 double learning_rate(const Job& job, int step) {
   ORRERY_CHECK(step >= 0, "steps are counted from 0");
   const double peak = job.optimizer.learning_rate;

@@ -22,6 +22,9 @@ struct Optimizer {
   double initial_accumulator = 0.0;  ///< AdaGrad.
 };
 
+/// Buffers of optimizer state beside the parameters: 2 moments, 1 accumulator or none.
+int optimizer_state_count(OptimizerKind kind);
+
 /// lr(s) = peak·(s+1)/warmup for s < warmup, then final + ½(peak−final)(1+cos π(s−warmup)/(steps−warmup)).
 /// Without a schedule: lr constant.
 struct LearningRateSchedule {

@@ -188,18 +188,17 @@ struct SumRowGrads {
   int width;
 };
 /// From embedded rows F[samples·lookups, dim (+1 if wide)] and dense features: the MLP's input
-/// [dense ; e_1 .. e_F] and the shallow part of the logit: Σ_f wide_f + wide_dense·x + bias (if
-/// wide)
-/// + ½ Σ_d ((Σ_f e_fd)² − Σ_f e_fd²) (for a factorization machine).
-/// reads: embedded, dense [, wide_dense, bias]. writes: mlp input, shallow F[samples].
+/// [dense ; e_1 .. e_F] and the shallow part of the logit: bias, + Σ_f wide_f + wide_dense·x if wide,
+/// + ½ Σ_d ((Σ_f e_fd)² − Σ_f e_fd²) for a factorization machine.
+/// reads: embedded, dense, bias [, wide_dense]. writes: mlp input, shallow F[samples].
 struct Interact {
   std::int64_t samples;
   int dense_features, lookups, dim;
   bool wide;
   Interaction kind;
 };
-/// reads: dlogit F[samples], dmlp_input, embedded, dense. writes: dembedded (=) [, dwide_dense
-/// (+=), dbias (+=)].
+/// reads: dlogit F[samples], dmlp_input, embedded, dense. writes: dembedded (=), dbias (+=)
+/// [, dwide_dense (+=)].
 struct InteractGrad {
   std::int64_t samples;
   int dense_features, lookups, dim;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "core/error.h"
@@ -216,6 +217,47 @@ Reason click_through_not_covered(const ClickThrough& c) {
   return {};
 }
 
+Reason tables_too_large(const ClickThrough& c) {
+  constexpr std::int64_t kMostRows = std::numeric_limits<std::int32_t>::max();  // Keys are Int32.
+  std::int64_t rows = 0;
+  for (const EmbeddingTable& table : c.tables) {
+    if (table.rows < table.lookups_per_sample) {
+      return fmt::format(
+          "the model's table \"{}\" has {} rows for {} fields; use at least one each", table.name,
+          table.rows, table.lookups_per_sample);
+    }
+    if (table.rows > kMostRows - rows) {
+      return fmt::format(
+          "the model's tables have more than {} rows in all, which keys of 32 bits "
+          "cannot name; use fewer",
+          kMostRows);
+    }
+    rows += table.rows;
+  }
+  return {};
+}
+
+/// What the job may say but the parameter server does not do yet.
+Reason sparse_job_not_covered(const ClickThrough& c, const Job& job) {
+  if (!job.sparse_optimizer) {
+    return "the job has no optimizer for the embedding tables; add [sparse_optimizer]";
+  }
+  const Optimizer& o = *job.sparse_optimizer;
+  if (o.kind != OptimizerKind::AdaGrad && o.kind != OptimizerKind::Sgd) {
+    return "the job's sparse_optimizer is not covered by lowering yet; use \"adagrad\" or \"sgd\"";
+  }
+  if (o.weight_decay != 0.0) {
+    return fmt::format("the job's sparse_optimizer.weight_decay = {} is not covered yet; use 0",
+                       o.weight_decay);
+  }
+  if (job.clip_norm) {
+    return "the job's clip_norm is not covered with [sparse] yet: rows' gradients never meet on "
+           "one "
+           "rank; leave it out";
+  }
+  return tables_too_large(c);
+}
+
 Reason sparse_counts(const SparsePlan& s, int devices) {
   const std::pair<const char*, int> counts[] = {
       {"workers", s.workers}, {"servers", s.servers}, {"slices", s.slices}};
@@ -247,6 +289,7 @@ Reason why_sparse_invalid(const SparsePlan& s, const Model& model, const Job& jo
                        update_mode_name(s.mode));
   }
   if (auto reason = click_through_not_covered(*model.click_through)) return reason;
+  if (auto reason = sparse_job_not_covered(*model.click_through, job)) return reason;
   const std::int64_t parts = std::int64_t{s.workers} * s.slices;
   if (job.global_batch >= 1 && job.global_batch % parts == 0) return {};
   return fmt::format(

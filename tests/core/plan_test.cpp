@@ -39,6 +39,7 @@ Job job() {
   Job j;
   j.sequence = 128;
   j.global_batch = 16;
+  j.sparse_optimizer = Optimizer{.kind = OptimizerKind::AdaGrad, .learning_rate = 0.05};
   return j;
 }
 
@@ -222,7 +223,18 @@ INSTANTIATE_TEST_SUITE_P(
               [](Plan&, Model& m, Job&) {
                 m.click_through->tables.push_back({"other", 10, 16, 1, 0.0});
               },
-              "differ in width"}),
+              "differ in width"},
+        Fault{"no_sparse_optimizer", [](Plan&, Model&, Job& j) { j.sparse_optimizer.reset(); },
+              "add [sparse_optimizer]"},
+        Fault{"sparse_adam",
+              [](Plan&, Model&, Job& j) { j.sparse_optimizer->kind = OptimizerKind::Adam; },
+              "use \"adagrad\" or \"sgd\""},
+        Fault{"clip", [](Plan&, Model&, Job& j) { j.clip_norm = 1.0; }, "clip_norm"},
+        Fault{"few_rows", [](Plan&, Model& m, Job&) { m.click_through->tables[0].rows = 25; },
+              "25 rows for 26 fields"},
+        Fault{"many_rows",
+              [](Plan&, Model& m, Job&) { m.click_through->tables[0].rows = 1LL << 31; },
+              "more than 2147483647 rows"}),
     [](const auto& fault) { return fault.param.name; });
 
 }  // namespace
