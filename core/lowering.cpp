@@ -6,6 +6,7 @@
 #include "core/decoder_stage.h"
 #include "core/dependencies.h"
 #include "core/error.h"
+#include "core/lowering_sparse.h"
 #include "core/pipeline_schedule.h"
 #include "core/rank_grid.h"
 
@@ -182,6 +183,7 @@ Program lower(const Plan& plan, const Model& model, const Cluster& cluster, cons
   if (const auto reason = why_invalid(plan, model, job, cluster.devices())) {
     throw ConfigError(*reason);
   }
+  if (plan.sparse) return lower_sparse(plan, model, cluster, job);
   return DenseLowering(plan, model, job).lower();
 }
 
