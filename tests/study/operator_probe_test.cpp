@@ -62,4 +62,19 @@ TEST(OperatorProbes, RunEveryOperatorOfATransformer) {
   }
 }
 
+TEST(OperatorProbes, RunEveryOperatorOfAClickThroughModel) {
+  std::set<std::string> seen;
+  for (const auto& probe : study::click_through_probes(2, "samples")) {
+    const core::Program program =
+        core::lower(probe.plan, probe.model, study::one_node({}, 2, 2), probe.job);
+    EXPECT_THAT(core::check_program(program), testing::IsEmpty());
+    seen.merge(operators_of(program));
+  }
+  for (const char* name :
+       {"load_samples", "unique_keys", "gather_rows", "sum_row_grads", "interact", "interact_grad",
+        "logistic_loss", "sum_pushed_rows", "update_table"}) {
+    EXPECT_TRUE(seen.contains(name)) << name;
+  }
+}
+
 }  // namespace
