@@ -15,6 +15,7 @@ namespace {
 
 struct VertexInfo {
   int level = 0;  ///< Height: ranks at 0, spine on top. A route climbs, then descends.
+  int card = 0;   ///< Of a card: which of its node. Of a rank: the card it uses.
 };
 struct EdgeInfo {
   std::optional<LinkId> link;  ///< Absent for an attachment.
@@ -51,7 +52,10 @@ class Builder {
   /// Adds a node's ranks, fabric and cards; gives the ranks' vertices.
   std::vector<Vertex> add_node(int node, const NodeType& type) {
     std::vector<Vertex> ranks;
-    for (int d = 0; d < type.devices; ++d) ranks.push_back(vertex(kRankLevel));
+    const int cards = cards_of(type);
+    for (int d = 0; d < type.devices; ++d) {
+      ranks.push_back(vertex(kRankLevel, d * cards / type.devices));
+    }
     const Attachment attachment = add_fabric(node, type, ranks);
     if (cluster_.network.kind != NetworkKind::None) add_cards(node, type, attachment);
     return ranks;
@@ -63,7 +67,12 @@ class Builder {
     std::vector<Vertex> out, in;
   };
 
-  Vertex vertex(int level) { return boost::add_vertex(VertexInfo{level}, digraph_); }
+  Vertex vertex(int level, int card = 0) {
+    return boost::add_vertex(VertexInfo{level, card}, digraph_);
+  }
+
+  /// More cards than devices: a device's cards act as one.
+  static int cards_of(const NodeType& type) { return std::min(type.network_cards, type.devices); }
 
   void attach(Vertex from, Vertex to) {
     boost::add_edge(from, to, EdgeInfo{std::nullopt}, digraph_);
@@ -119,16 +128,15 @@ class Builder {
 
   void add_cards(int node, const NodeType& type, const Attachment& attachment) {
     ORRERY_CHECK(type.network_cards > 0, "a node of a network has no card");
-    // More cards than devices: a device's cards act as one.
-    const int cards = std::min(type.network_cards, type.devices);
+    const int cards = cards_of(type);
     const double merged = static_cast<double>(type.network_cards) / cards;
     const LinkCost card{type.network_card.latency / 2 + cluster_.network.hop_latency,
                         type.network_card.bandwidth * (merged * cluster_.network.efficiency)};
     const Vertex above = network_switch(node, type);
     std::vector<Vertex> out, in;
     for (int c = 0; c < cards; ++c) {
-      out.push_back(vertex(kCardLevel));
-      in.push_back(vertex(kCardLevel));
+      out.push_back(vertex(kCardLevel, c));
+      in.push_back(vertex(kCardLevel, c));
       connect(out.back(), above, {LinkKind::CardOut, node, c, card});
       connect(above, in.back(), {LinkKind::CardIn, node, c, card});
     }
@@ -190,13 +198,15 @@ struct Climb {
   }
 };
 
-/// Breadth-first over edges that lead upwards; `forward` along the edges, else against them.
+/// Breadth-first over edges that lead upwards, past no card but the rank's own; `forward` along the
+/// edges, else against them.
 Climb climb(const Digraph& g, Vertex start, bool forward) {
   Climb c;
   c.reached.reserve(8);
   c.reached.push_back({start, 0, 0, std::nullopt});
   const auto visit = [&](std::size_t at, Vertex next, const EdgeInfo& edge) {
     if (g[next].level <= g[c.reached[at].vertex].level || c.find(next) != nullptr) return;
+    if (g[next].level == kCardLevel && g[next].card != g[start].card) return;
     const int hops = c.reached[at].hops + 1;
     c.reached.push_back({next, hops, static_cast<int>(at), edge.link});
   };

@@ -90,6 +90,17 @@ TEST(Topology, CpuRanksShareTheMemory) {
   EXPECT_DOUBLE_EQ(topology.bandwidth(topology.route(Rank(3), Rank(0))).value, 80e9);
 }
 
+// Behind a host bridge too, devices 0, 1 use card 0 and devices 2, 3 card 1.
+TEST(Topology, DevicesBehindABridgeUseTheirOwnCards) {
+  Cluster cluster;
+  cluster.groups = {{node_type(NodeFabric::PcieTree, 4, 2), 2}};
+  cluster.network.kind = NetworkKind::Star;
+  const Topology topology(cluster);
+  EXPECT_THAT(names(topology, 3, 4),
+              ElementsAre("node 0 device 3 out", "node 0 shared up", "node 0 card 1 out",
+                          "node 1 card 0 in", "node 1 shared down", "node 1 device 0 in"));
+}
+
 // 4 nodes of 2 cards under a leaf, 50 GB/s each, oversubscribed 2:1: trunk 4 · 2 · 50 / 2 = 200
 // GB/s.
 TEST(Topology, LeavesOfAFatTreeShareATrunk) {
