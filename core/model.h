@@ -40,6 +40,10 @@ struct Transformer {
   ActivationKind activation = ActivationKind::GeluTanh;
   PositionKind position = PositionKind::Learned;
   double rope_theta = 10000.0;
+  /// config.json asks for scaled rotary frequencies (Llama 3.1), which Rotate does not compute: costs
+  /// are the same, but such a model is not trained.
+  bool rope_scaled = false;
+  std::optional<int> attention_window;  ///< Sliding window in tokens; longer sequences are refused.
   double norm_epsilon = 1e-5;
   bool qkv_bias = false;
   bool linear_bias = false;  ///< Biases of the attention projection and the feed-forward layers.

@@ -173,6 +173,13 @@ Reason sequence_too_long(const Transformer& t, const Job& job) {
         "{}",
         job.sequence, t.max_positions, t.max_positions);
   }
+  if (t.attention_window && job.sequence > *t.attention_window) {
+    return fmt::format(
+        "the job's sequence of {} tokens is beyond the model's sliding window of {}, which "
+        "lowering "
+        "does not cover yet; use at most {}",
+        job.sequence, *t.attention_window, *t.attention_window);
+  }
   return {};
 }
 

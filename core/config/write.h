@@ -16,7 +16,8 @@ void write_plan(const std::filesystem::path&, const Plan&);
 
 void write_job(const std::filesystem::path&, const Job&);
 
-/// `source` is written beside every physical constant, e.g. "orrery calibrate, host, date".
+/// `source` is written once at the top and stands for every number below it, e.g. "orrery
+/// calibrate, host, date".
 void write_device(const std::filesystem::path&, const Device&, const std::string& source);
 
 /// Devices are written inline.

@@ -1,0 +1,166 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "core/config/read.h"
+#include "core/config/table_reader.h"
+#include "core/operator.h"
+
+namespace orrery::core {
+
+namespace {
+
+constexpr int kMaxNodes = 1'000'000;
+constexpr int kMaxPerNode = 4096;
+constexpr std::int64_t kMaxDevices = 10'000'000;
+
+GemmEfficiency read_gemm(TableReader reader) {
+  GemmEfficiency gemm;
+  gemm.ceiling = reader.constant("ceiling", {1e-6, 1});
+  gemm.half_m = reader.constant("half_m", {0, 1e9});
+  gemm.half_n = reader.constant("half_n", {0, 1e9});
+  gemm.half_k = reader.constant("half_k", {0, 1e9});
+  reader.finish();
+  return gemm;
+}
+
+std::map<DType, FlopsPerSecond> read_peaks(TableReader reader) {
+  std::map<DType, FlopsPerSecond> peaks;
+  for (const DType dtype :
+       {DType::Float32, DType::Tf32, DType::Float16, DType::BFloat16, DType::Float8}) {
+    const std::string_view name = dtype_name(dtype);
+    if (reader.has(name)) peaks[dtype] = reader.quantity<FlopsPerSecond>(name);
+  }
+  reader.finish();
+  if (peaks.empty()) reader.fail("float32", "is missing; a device needs at least one peak");
+  return peaks;
+}
+
+std::map<std::string, OperatorRate> read_operators(TableReader reader) {
+  const std::vector<std::string_view>& known = operator_names();
+  std::map<std::string, OperatorRate> rates;
+  for (const std::string_view name : known) {
+    if (!reader.has(name)) continue;
+    TableReader entry = reader.table(name);
+    rates[std::string(name)] = {entry.quantity<Seconds>("per_call", Sign::NonNegative),
+                                entry.quantity<BytesPerSecond>("rate")};
+    entry.finish();
+  }
+  reader.finish();
+  return rates;
+}
+
+Device device_from(TableReader reader) {
+  Device device;
+  device.name = reader.text("name");
+  device.kind =
+      reader.choice<DeviceKind>("kind", {{"gpu", DeviceKind::Gpu}, {"cpu", DeviceKind::Cpu}});
+  device.memory = reader.quantity<Bytes>("memory");
+  device.memory_bandwidth = reader.quantity<BytesPerSecond>("memory_bandwidth");
+  device.memory_efficiency = reader.constant("memory_efficiency", {1e-6, 1});
+  device.launch = reader.quantity<Seconds>("launch", Sign::NonNegative);
+  device.reserved = reader.quantity<Bytes>("reserved", Sign::NonNegative);
+  if (device.reserved >= device.memory) reader.fail("reserved", "leaves nothing of the memory");
+  device.peak = read_peaks(reader.table("peak"));
+  device.gemm = read_gemm(reader.table("gemm"));
+  if (reader.has("operators")) device.operators = read_operators(reader.table("operators"));
+  if (reader.has("price")) {
+    device.price_per_hour = reader.quantity("price", Dimension::Price, Sign::NonNegative);
+  }
+  if (reader.has("power")) {
+    device.power_watts = reader.quantity("power", Dimension::Power, Sign::Positive);
+  }
+  reader.finish();
+  return device;
+}
+
+LinkCost read_link(TableReader reader) {
+  LinkCost link;
+  link.bandwidth = reader.quantity<BytesPerSecond>("bandwidth");
+  link.latency = reader.quantity<Seconds>("latency", Sign::NonNegative);
+  reader.finish();
+  return link;
+}
+
+NodeType read_node_type(TableReader& reader, const std::filesystem::path& file) {
+  NodeType type;
+  type.name = reader.text("name");
+  type.devices = reader.count("devices", 1, kMaxPerNode);
+  type.cores = reader.count("cores", 1, kMaxPerNode);
+  type.fabric = reader.choice<NodeFabric>("fabric", {{"switch", NodeFabric::Switch},
+                                                     {"cube-mesh", NodeFabric::CubeMesh},
+                                                     {"pcie-tree", NodeFabric::PcieTree},
+                                                     {"memory", NodeFabric::Memory}});
+  type.device = reader.is_text("device") ? read_device(resolve_beside(file, reader.text("device")))
+                                         : device_from(reader.table("device"));
+  type.device_link = read_link(reader.table("device_link"));
+  type.host_memory = reader.quantity<Bytes>("host_memory");
+  type.network_cards = reader.count("network_cards", 0, kMaxPerNode);
+  if (type.network_cards > 0) type.network_card = read_link(reader.table("network_card"));
+  return type;
+}
+
+Network read_network(TableReader reader) {
+  Network network;
+  network.kind = reader.choice<NetworkKind>("kind", {{"none", NetworkKind::None},
+                                                     {"star", NetworkKind::Star},
+                                                     {"fat-tree", NetworkKind::FatTree}});
+  if (network.kind != NetworkKind::None) {
+    network.hop_latency = reader.quantity<Seconds>("hop_latency", Sign::NonNegative);
+    network.efficiency = reader.constant("efficiency", {1e-3, 1});
+  }
+  if (network.kind == NetworkKind::FatTree) {
+    network.nodes_per_leaf = reader.count("nodes_per_leaf", 1, kMaxNodes);
+    network.oversubscription = reader.constant("oversubscription", {1, 1000});
+  }
+  reader.finish();
+  return network;
+}
+
+void check_connected(TableReader& reader, const Cluster& cluster) {
+  if (cluster.nodes() == 1) return;
+  if (cluster.network.kind == NetworkKind::None) {
+    reader.fail("network", fmt::format("kind = \"none\" cannot join {} nodes; use \"star\" or "
+                                       "\"fat-tree\"",
+                                       cluster.nodes()));
+  }
+  for (const NodeGroup& group : cluster.groups) {
+    if (group.type.network_cards > 0) continue;
+    reader.fail("nodes", fmt::format("\"{}\" has no network_cards in a cluster of {} nodes",
+                                     group.type.name, cluster.nodes()));
+  }
+}
+
+}  // namespace
+
+Device read_device(const std::filesystem::path& path) {
+  const ConfigValue value = parse_toml_file(path);
+  return device_from(TableReader(path.string(), value, Sources::Required));
+}
+
+Cluster read_cluster(const std::filesystem::path& path) {
+  const ConfigValue value = parse_toml_file(path);
+  TableReader reader(path.string(), value, Sources::Required);
+  Cluster cluster;
+  cluster.name = reader.text("name");
+  std::int64_t nodes = 0;
+  std::int64_t devices = 0;
+  for (TableReader& group : reader.tables("nodes")) {
+    const int count = group.count("count", 1, kMaxNodes);
+    cluster.groups.push_back({read_node_type(group, path), count});
+    group.finish();
+    nodes += count;
+    devices += std::int64_t{count} * cluster.groups.back().type.devices;
+  }
+  if (nodes > kMaxNodes || devices > kMaxDevices) {
+    reader.fail("nodes", fmt::format("{} nodes with {} devices; allowed are at most {} and {}",
+                                     nodes, devices, kMaxNodes, kMaxDevices));
+  }
+  cluster.network = read_network(reader.table("network"));
+  reader.finish();
+  check_connected(reader, cluster);
+  return cluster;
+}
+
+}  // namespace orrery::core

@@ -1,0 +1,98 @@
+#include "core/config/read.h"
+#include "core/config/table_reader.h"
+
+namespace orrery::core {
+
+namespace {
+
+constexpr int kMaxDegree = 10'000'000;
+
+int degree_or(TableReader& reader, std::string_view key, int otherwise) {
+  return reader.has(key) ? reader.count(key, 1, kMaxDegree) : otherwise;
+}
+
+std::vector<Axis> read_axis_order(TableReader& reader) {
+  std::vector<Axis> order;
+  for (const std::string& name : reader.texts("axis_order")) {
+    bool known = false;
+    for (const Axis axis :
+         {Axis::Tensor, Axis::Context, Axis::Sharding, Axis::Expert, Axis::Pipeline, Axis::Data}) {
+      if (axis_name(axis) != name) continue;
+      order.push_back(axis);
+      known = true;
+    }
+    if (!known) {
+      reader.fail("axis_order", "\"" + name +
+                                    "\" is unknown; allowed are tensor, context, sharding, expert, "
+                                    "pipeline and data");
+    }
+  }
+  return order;
+}
+
+DensePlan read_dense(TableReader reader) {
+  DensePlan d;
+  d.data = reader.count("data", 1, kMaxDegree);
+  d.tensor = reader.count("tensor", 1, kMaxDegree);
+  d.pipeline = reader.count("pipeline", 1, kMaxDegree);
+  d.sharding = degree_or(reader, "sharding", d.sharding);
+  if (reader.has("sharding_stage")) d.sharding_stage = reader.count("sharding_stage", 0, 3);
+  d.context = degree_or(reader, "context", d.context);
+  d.expert = degree_or(reader, "expert", d.expert);
+  if (reader.has("sequence_parallel")) d.sequence_parallel = reader.boolean("sequence_parallel");
+  d.virtual_stages = degree_or(reader, "virtual_stages", d.virtual_stages);
+  d.layers_per_stage = reader.counts("layers_per_stage", 1, kMaxDegree);
+  d.microbatch = reader.count("microbatch", 1, kMaxDegree);
+  if (reader.has("schedule")) {
+    d.schedule = reader.choice<PipelineSchedule>("schedule",
+                                                 {{"gpipe", PipelineSchedule::GPipe},
+                                                  {"1f1b", PipelineSchedule::OneFOneB},
+                                                  {"interleaved", PipelineSchedule::Interleaved},
+                                                  {"zero-bubble", PipelineSchedule::ZeroBubble}});
+  }
+  if (reader.has("recompute")) {
+    d.recompute = reader.choice<Recompute>("recompute", {{"none", Recompute::None},
+                                                         {"selective", Recompute::Selective},
+                                                         {"full", Recompute::Full}});
+  }
+  if (reader.has("axis_order")) d.axis_order = read_axis_order(reader);
+  reader.finish();
+  return d;
+}
+
+SparsePlan read_sparse(TableReader reader) {
+  SparsePlan s;
+  s.workers = reader.count("workers", 1, kMaxDegree);
+  s.servers = reader.count("servers", 1, kMaxDegree);
+  if (reader.has("colocated")) s.colocated = reader.boolean("colocated");
+  if (reader.has("mode")) {
+    s.mode = reader.choice<UpdateMode>("mode", {{"synchronous", UpdateMode::Synchronous},
+                                                {"bounded-staleness", UpdateMode::BoundedStaleness},
+                                                {"asynchronous", UpdateMode::Asynchronous},
+                                                {"geo", UpdateMode::Geo}});
+  }
+  s.slices = degree_or(reader, "slices", s.slices);
+  reader.finish();
+  return s;
+}
+
+}  // namespace
+
+Plan read_plan(const std::filesystem::path& path) {
+  const ConfigValue value = parse_toml_file(path);
+  TableReader reader(path.string(), value, Sources::Optional);
+  Plan plan;
+  if (reader.has("name")) plan.name = reader.text("name");
+  plan.model = reader.text("model");
+  plan.cluster = reader.text("cluster");
+  plan.job = reader.text("job");
+  if (reader.has("dense")) plan.dense = read_dense(reader.table("dense"));
+  if (reader.has("sparse")) plan.sparse = read_sparse(reader.table("sparse"));
+  reader.finish();
+  if (!plan.dense && !plan.sparse) {
+    reader.fail("dense", "is missing; a plan needs [dense], [sparse] or both");
+  }
+  return plan;
+}
+
+}  // namespace orrery::core

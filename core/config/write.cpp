@@ -1,0 +1,236 @@
+#include "core/config/write.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/config/atomic_file.h"
+#include "core/config/toml_text.h"
+#include "core/error.h"
+
+namespace orrery::core {
+
+namespace {
+
+std::string_view kind_name(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::Cpu:
+      return "cpu";
+    case DeviceKind::Gpu:
+      return "gpu";
+  }
+  ORRERY_CHECK(false, "unknown DeviceKind");
+}
+
+std::string_view fabric_name(NodeFabric fabric) {
+  switch (fabric) {
+    case NodeFabric::Switch:
+      return "switch";
+    case NodeFabric::CubeMesh:
+      return "cube-mesh";
+    case NodeFabric::PcieTree:
+      return "pcie-tree";
+    case NodeFabric::Memory:
+      return "memory";
+  }
+  ORRERY_CHECK(false, "unknown NodeFabric");
+}
+
+std::string_view network_name(NetworkKind kind) {
+  switch (kind) {
+    case NetworkKind::None:
+      return "none";
+    case NetworkKind::Star:
+      return "star";
+    case NetworkKind::FatTree:
+      return "fat-tree";
+  }
+  ORRERY_CHECK(false, "unknown NetworkKind");
+}
+
+std::string_view optimizer_name(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::AdamW:
+      return "adamw";
+    case OptimizerKind::Adam:
+      return "adam";
+    case OptimizerKind::Sgd:
+      return "sgd";
+    case OptimizerKind::AdaGrad:
+      return "adagrad";
+  }
+  ORRERY_CHECK(false, "unknown OptimizerKind");
+}
+
+std::string_view data_format_name(DataFormat format) {
+  switch (format) {
+    case DataFormat::Text:
+      return "text";
+    case DataFormat::LlmcBin:
+      return "llmc-bin";
+    case DataFormat::CriteoTsv:
+      return "criteo-tsv";
+    case DataFormat::Safetensors:
+      return "safetensors";
+  }
+  ORRERY_CHECK(false, "unknown DataFormat");
+}
+
+/// `prefix` is "" or "nodes.device.", before the names of the device's tables.
+void add_device(TomlText& out, const Device& device, const std::string& prefix) {
+  out.text("name", device.name);
+  out.text("kind", kind_name(device.kind));
+  out.quantity("memory", device.memory);
+  out.quantity("memory_bandwidth", device.memory_bandwidth);
+  out.number("memory_efficiency", device.memory_efficiency);
+  out.quantity("launch", device.launch);
+  out.quantity("reserved", device.reserved);
+  if (device.price_per_hour) {
+    out.text("price", format_quantity(*device.price_per_hour, Dimension::Price));
+  }
+  if (device.power_watts) out.text("power", format_quantity(*device.power_watts, Dimension::Power));
+  out.table(prefix + "peak");
+  for (const auto& [dtype, peak] : device.peak) out.quantity(dtype_name(dtype), peak);
+  out.table(prefix + "gemm");
+  out.number("ceiling", device.gemm.ceiling);
+  out.number("half_m", device.gemm.half_m);
+  out.number("half_n", device.gemm.half_n);
+  out.number("half_k", device.gemm.half_k);
+  for (const auto& [name, rate] : device.operators) {
+    out.table(prefix + "operators." + name);
+    out.quantity("per_call", rate.per_call);
+    out.quantity("rate", rate.rate);
+  }
+}
+
+void add_link(TomlText& out, std::string_view key, const LinkCost& link) {
+  out.line(key,
+           fmt::format("{{ bandwidth = {}, latency = {} }}", toml_string(format(link.bandwidth)),
+                       toml_string(format(link.latency))));
+}
+
+void add_node_group(TomlText& out, const NodeGroup& group) {
+  const NodeType& type = group.type;
+  out.array_entry("nodes");
+  out.text("name", type.name);
+  out.integer("count", group.count);
+  out.integer("devices", type.devices);
+  out.integer("cores", type.cores);
+  out.text("fabric", fabric_name(type.fabric));
+  add_link(out, "device_link", type.device_link);
+  out.quantity("host_memory", type.host_memory);
+  out.integer("network_cards", type.network_cards);
+  if (type.network_cards > 0) add_link(out, "network_card", type.network_card);
+  out.table("nodes.device");
+  add_device(out, type.device, "nodes.device.");
+}
+
+void add_network(TomlText& out, const Network& network) {
+  out.table("network");
+  out.text("kind", network_name(network.kind));
+  if (network.kind == NetworkKind::None) return;
+  out.quantity("hop_latency", network.hop_latency);
+  out.number("efficiency", network.efficiency);
+  if (network.kind != NetworkKind::FatTree) return;
+  out.integer("nodes_per_leaf", network.nodes_per_leaf);
+  out.number("oversubscription", network.oversubscription);
+}
+
+void add_optimizer(TomlText& out, std::string_view key, const Optimizer& optimizer) {
+  out.table(key);
+  out.text("kind", optimizer_name(optimizer.kind));
+  out.number("learning_rate", optimizer.learning_rate);
+  out.number("beta1", optimizer.beta1);
+  out.number("beta2", optimizer.beta2);
+  out.number("epsilon", optimizer.epsilon);
+  out.number("weight_decay", optimizer.weight_decay);
+  out.boolean("decay_all", optimizer.decay_all);
+  out.number("initial_accumulator", optimizer.initial_accumulator);
+}
+
+void add_dense(TomlText& out, const DensePlan& d) {
+  std::vector<std::string> axes;
+  for (const Axis axis : d.axis_order) axes.push_back(toml_string(axis_name(axis)));
+  out.table("dense");
+  out.integer("data", d.data);
+  out.integer("sharding", d.sharding);
+  out.integer("sharding_stage", d.sharding_stage);
+  out.integer("tensor", d.tensor);
+  out.integer("pipeline", d.pipeline);
+  out.integer("context", d.context);
+  out.integer("expert", d.expert);
+  out.boolean("sequence_parallel", d.sequence_parallel);
+  out.integer("virtual_stages", d.virtual_stages);
+  out.line("layers_per_stage", fmt::format("{}", d.layers_per_stage));
+  out.integer("microbatch", d.microbatch);
+  out.text("schedule", schedule_name(d.schedule));
+  out.text("recompute", recompute_name(d.recompute));
+  out.line("axis_order", fmt::format("[{}]", fmt::join(axes, ", ")));
+}
+
+void add_sparse(TomlText& out, const SparsePlan& s) {
+  out.table("sparse");
+  out.integer("workers", s.workers);
+  out.integer("servers", s.servers);
+  out.boolean("colocated", s.colocated);
+  out.text("mode", update_mode_name(s.mode));
+  out.integer("slices", s.slices);
+}
+
+}  // namespace
+
+void write_plan(const std::filesystem::path& path, const Plan& plan) {
+  TomlText out;
+  if (!plan.name.empty()) out.text("name", plan.name);
+  out.text("model", plan.model);
+  out.text("cluster", plan.cluster);
+  out.text("job", plan.job);
+  if (plan.dense) add_dense(out, *plan.dense);
+  if (plan.sparse) add_sparse(out, *plan.sparse);
+  write_file_atomically(path, out.str());
+}
+
+void write_job(const std::filesystem::path& path, const Job& job) {
+  TomlText out;
+  if (job.sequence > 0) out.integer("sequence", job.sequence);
+  out.integer("global_batch", job.global_batch);
+  out.text("precision", dtype_name(job.precision));
+  out.integer("steps", job.steps);
+  out.integer("seed", static_cast<std::int64_t>(job.seed));
+  if (job.clip_norm) out.number("clip_norm", *job.clip_norm);
+  if (job.initial_weights) {
+    out.text("initial_weights", std::filesystem::absolute(*job.initial_weights).string());
+  }
+  add_optimizer(out, "optimizer", job.optimizer);
+  if (job.sparse_optimizer) add_optimizer(out, "sparse_optimizer", *job.sparse_optimizer);
+  if (job.schedule) {
+    out.table("schedule");
+    out.integer("warmup_steps", job.schedule->warmup_steps);
+    out.number("final_learning_rate", job.schedule->final_learning_rate);
+  }
+  if (job.data) {
+    out.table("data");
+    out.text("format", data_format_name(job.data->format));
+    out.text("path", std::filesystem::absolute(job.data->path).string());
+  }
+  write_file_atomically(path, out.str());
+}
+
+void write_device(const std::filesystem::path& path, const Device& device,
+                  const std::string& source) {
+  TomlText out;
+  out.text("source", source);
+  add_device(out, device, "");
+  write_file_atomically(path, out.str());
+}
+
+void write_cluster(const std::filesystem::path& path, const Cluster& cluster,
+                   const std::string& source) {
+  TomlText out;
+  out.text("source", source);
+  out.text("name", cluster.name);
+  add_network(out, cluster.network);
+  for (const NodeGroup& group : cluster.groups) add_node_group(out, group);
+  write_file_atomically(path, out.str());
+}
+
+}  // namespace orrery::core
