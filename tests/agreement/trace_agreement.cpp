@@ -1,0 +1,176 @@
+#include "tests/agreement/trace_agreement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace orrery::agreement {
+namespace {
+
+using core::Rank;
+using core::Seconds;
+using core::Span;
+
+using Key = std::tuple<Rank, int, int, int>;  ///< Rank, step, call, index.
+
+class Agreement {
+ public:
+  Agreement(const core::Program& program, const core::Trace& trace) : program_(program) {
+    for (const Span& span : trace.spans) {
+      const Rank rank = trace.lanes[static_cast<std::size_t>(span.lane)].rank;
+      const core::InstructionRef at = span.instruction;
+      spans_[{rank, at.step, at.call, at.index}] = &span;
+      steps_.insert(at.step);
+      ranks_.insert(rank);
+    }
+  }
+
+  std::vector<std::string> run() {
+    for (const Rank rank : ranks_) {
+      std::optional<Seconds> step_end;
+      for (const int step : steps_) step_end = check_step(rank, step, step_end);
+    }
+    check_meetings();
+    return std::move(faults_);
+  }
+
+ private:
+  const Span* find(Rank rank, int step, int call, int index) const {
+    const auto found = spans_.find({rank, step, call, index});
+    return found == spans_.end() ? nullptr : found->second;
+  }
+
+  void fault(const Key& key, const std::string& what) {
+    const auto [rank, step, call, index] = key;
+    faults_.push_back(fmt::format("rank {} step {} call {} instruction {} ({}): {}", rank.value,
+                                  step, call, index, program_.role_of(rank).at(call, index).label,
+                                  what));
+  }
+
+  /// Calls f(call, index, instruction) in program order.
+  template <class F>
+  void for_each_instruction(Rank rank, F f) const {
+    const core::Role& role = program_.role_of(rank);
+    for (int c = 0; c < static_cast<int>(role.step.size()); ++c) {
+      const auto& block = role.blocks[role.step[static_cast<std::size_t>(c)].block.index()];
+      for (int i = 0; i < static_cast<int>(block.instructions.size()); ++i) {
+        f(c, i, block.instructions[static_cast<std::size_t>(i)]);
+      }
+    }
+  }
+
+  /// Order, dependencies and completeness of one rank's step; returns its end.
+  Seconds check_step(Rank rank, int step, std::optional<Seconds> previous_end) {
+    std::map<core::Stream, const Span*> last;
+    Seconds end;
+    for_each_instruction(rank, [&](int c, int i, const core::Instruction& instruction) {
+      const Span* span = find(rank, step, c, i);
+      if (span == nullptr) return fault({rank, step, c, i}, "has no span");
+      const auto after = [&](const Span* other, const char* which) {
+        if (other != nullptr && span->start < other->end) {
+          fault({rank, step, c, i}, fmt::format("starts {:.9f} s before {} has ended",
+                                                (other->end - span->start).value, which));
+        }
+      };
+      after(last[instruction.stream], "its predecessor on the stream");
+      for (const int wait : instruction.waits) {
+        after(find(rank, step, c, wait), "an instruction it waits for");
+      }
+      for (const core::CallWait& wait :
+           program_.role_of(rank).step[static_cast<std::size_t>(c)].waits) {
+        if (wait.instruction != i) continue;
+        after(find(rank, step, wait.call, wait.other), "an instruction of another call");
+      }
+      if (previous_end && span->start < *previous_end) {
+        fault({rank, step, c, i}, "starts before the previous step has ended");
+      }
+      last[instruction.stream] = span;
+      end = std::max(end, span->end);
+    });
+    return end;
+  }
+
+  void check_meetings() {
+    for (const int step : steps_) {
+      std::map<std::tuple<int, core::Stream, int>, std::vector<Key>> collectives;
+      std::map<std::tuple<Rank, Rank, core::Channel, int>, std::vector<Key>> messages;
+      for (const Rank rank : ranks_) {
+        const core::RankBinding& binding = program_.ranks[rank.index()];
+        std::map<std::tuple<int, core::Stream>, int> nth_collective;
+        std::map<std::tuple<Rank, Rank, core::Channel>, int> nth_message;
+        const auto message = [&](Rank from, Rank to, core::Channel channel, const Key& key) {
+          messages[{from, to, channel, nth_message[{from, to, channel}]++}].push_back(key);
+        };
+        for_each_instruction(rank, [&](int c, int i, const core::Instruction& instruction) {
+          const Key key{rank, step, c, i};
+          if (const auto* p = std::get_if<core::Collective>(&instruction.operation)) {
+            const int group = binding.groups[p->group.index()].value;
+            const int n = nth_collective[{group, instruction.stream}]++;
+            collectives[{group, instruction.stream, n}].push_back(key);
+          } else if (const auto* s = std::get_if<core::Send>(&instruction.operation)) {
+            message(rank, binding.peers[s->peer.index()], s->channel, key);
+          } else if (const auto* r = std::get_if<core::Receive>(&instruction.operation)) {
+            message(binding.peers[r->peer.index()], rank, r->channel, key);
+          }
+        });
+      }
+      for (const auto& [where, parties] : collectives) {
+        const auto group = static_cast<std::size_t>(std::get<0>(where));
+        check_meeting(parties, program_.groups[group].members.size());
+      }
+      for (const auto& [where, parties] : messages) check_meeting(parties, 2);
+    }
+  }
+
+  void check_meeting(const std::vector<Key>& parties, std::size_t expected) {
+    if (parties.size() != expected) {
+      fault(parties.front(), fmt::format("{} parties of {} took part", parties.size(), expected));
+      return;
+    }
+    std::vector<const Span*> spans;
+    Seconds last_start;
+    for (const Key& key : parties) {
+      const auto found = spans_.find(key);
+      if (found == spans_.end()) return;  // Said already: it has no span.
+      spans.push_back(found->second);
+      last_start = std::max(last_start, found->second->start);
+    }
+    for (std::size_t p = 0; p < parties.size(); ++p) {
+      if (spans[p]->end < last_start) fault(parties[p], "ends before its last party started");
+      if (spans[p]->bytes != spans[0]->bytes) {
+        fault(parties[p], fmt::format("moves {} B here and {} B at another party",
+                                      spans[p]->bytes.value, spans[0]->bytes.value));
+      }
+    }
+  }
+
+  const core::Program& program_;
+  std::map<Key, const Span*> spans_;
+  std::set<int> steps_;
+  std::set<Rank> ranks_;
+  std::vector<std::string> faults_;
+};
+
+}  // namespace
+
+std::vector<std::string> trace_faults(const core::Program& program, const core::Trace& trace) {
+  return Agreement(program, trace).run();
+}
+
+std::vector<std::string> order_of(const core::Trace& trace, int step) {
+  std::vector<std::string> lines;
+  for (const core::Lane& lane : trace.lanes) {
+    lines.push_back(fmt::format("{} {}", lane.rank.value, core::stream_name(lane.stream)));
+  }
+  for (const Span& span : trace.spans) {
+    if (span.instruction.step != step) continue;
+    lines[static_cast<std::size_t>(span.lane)] +=
+        fmt::format(" {}.{}", span.instruction.call, span.instruction.index);
+  }
+  return lines;
+}
+
+}  // namespace orrery::agreement
