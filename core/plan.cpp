@@ -189,6 +189,10 @@ Reason model_not_covered(const Transformer& t) {
         "the model has {} experts, which lowering does not cover yet; use a dense model",
         t.experts);
   }
+  if (t.post_norm || t.mlm_head) {
+    return "the model is an encoder (normalises after the residual, masked-language head), which "
+           "lowering does not cover yet; use a decoder (GPT-2, Llama)";
+  }
   return {};
 }
 

@@ -25,6 +25,15 @@ GemmEfficiency read_gemm(TableReader reader) {
   return gemm;
 }
 
+AttentionEfficiency read_attention(TableReader reader) {
+  AttentionEfficiency attention;
+  attention.forward = reader.constant("forward", {1e-6, 1});
+  attention.backward = reader.constant("backward", {1e-6, 1});
+  attention.half_rows = reader.constant("half_rows", {0, 1e12});
+  reader.finish();
+  return attention;
+}
+
 std::map<DType, FlopsPerSecond> read_peaks(TableReader reader) {
   std::map<DType, FlopsPerSecond> peaks;
   for (const DType dtype :
@@ -64,6 +73,7 @@ Device device_from(TableReader reader) {
   if (device.reserved >= device.memory) reader.fail("reserved", "leaves nothing of the memory");
   device.peak = read_peaks(reader.table("peak"));
   device.gemm = read_gemm(reader.table("gemm"));
+  if (reader.has("attention")) device.attention = read_attention(reader.table("attention"));
   if (reader.has("operators")) device.operators = read_operators(reader.table("operators"));
   if (reader.has("price")) {
     device.price_per_hour = reader.quantity("price", Dimension::Price, Sign::NonNegative);

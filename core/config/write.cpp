@@ -95,6 +95,12 @@ void add_device(TomlText& out, const Device& device, const std::string& prefix) 
   out.number("half_m", device.gemm.half_m);
   out.number("half_n", device.gemm.half_n);
   out.number("half_k", device.gemm.half_k);
+  if (device.attention) {
+    out.table(prefix + "attention");
+    out.number("forward", device.attention->forward);
+    out.number("backward", device.attention->backward);
+    out.number("half_rows", device.attention->half_rows);
+  }
   for (const auto& [name, rate] : device.operators) {
     out.table(prefix + "operators." + name);
     out.quantity("per_call", rate.per_call);

@@ -36,6 +36,12 @@ half_m = 100
 half_n = 90.5
 half_k = 60
 
+[attention]
+source = "fit"
+forward = 0.55
+backward = 0.5
+half_rows = 12000
+
 [operators.normalize]
 source = "measured"
 per_call = "5 us"
@@ -110,6 +116,7 @@ TEST(DeviceFile, IsRead) {
   EXPECT_EQ(device.peak.at(DType::BFloat16), 989.0_TFLOPs);
   EXPECT_EQ(device.peak.count(DType::Float8), 0U);
   EXPECT_EQ(device.gemm.half_n, 90.5);
+  EXPECT_EQ(device.attention->forward, 0.55);
   EXPECT_EQ(device.operators.at("normalize").per_call, 5.0_us);
 }
 
@@ -137,6 +144,10 @@ void expect_equal(const Device& a, const Device& b) {
   EXPECT_EQ(a.gemm.half_m, b.gemm.half_m);
   EXPECT_EQ(a.gemm.half_n, b.gemm.half_n);
   EXPECT_EQ(a.gemm.half_k, b.gemm.half_k);
+  ASSERT_EQ(a.attention.has_value(), b.attention.has_value());
+  EXPECT_EQ(a.attention->forward, b.attention->forward);
+  EXPECT_EQ(a.attention->backward, b.attention->backward);
+  EXPECT_EQ(a.attention->half_rows, b.attention->half_rows);
   EXPECT_EQ(a.launch, b.launch);
   EXPECT_EQ(a.reserved, b.reserved);
   EXPECT_EQ(a.price_per_hour, b.price_per_hour);
