@@ -3,11 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <sstream>
 
 #include "core/error.h"
@@ -63,10 +63,7 @@ Trace example() {
 
 class TraceFile : public testing::TestWithParam<const char*> {
  protected:
-  fs::path folder_ =
-      fs::path(testing::TempDir()) /
-      ("trace_file_" + std::to_string(std::hash<std::string>()(
-                           testing::UnitTest::GetInstance()->current_test_info()->name())));
+  fs::path folder_ = fs::path(testing::TempDir()) / ("trace_file_" + std::to_string(getpid()));
   void SetUp() override { fs::create_directories(folder_); }
   void TearDown() override { fs::remove_all(folder_); }
   fs::path file() const { return folder_ / GetParam(); }
