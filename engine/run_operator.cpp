@@ -1,0 +1,271 @@
+#include "engine/run_operator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "core/error.h"
+#include "engine/operators/activation.h"
+#include "engine/operators/attention.h"
+#include "engine/operators/cross_entropy.h"
+#include "engine/operators/embedding.h"
+#include "engine/operators/linear.h"
+#include "engine/operators/normalize.h"
+#include "engine/operators/optimizer.h"
+#include "engine/operators/rotate.h"
+#include "engine/parameter_ranges.h"
+
+namespace orrery::engine {
+
+namespace {
+
+// Operands of one instruction, checked against what the operator will touch.
+class Operands {
+ public:
+  explicit Operands(const OperatorContext& context) : context_(context) {}
+
+  const float* in(std::size_t i, std::int64_t count) const {
+    return at(context_.reads, i, count, "reads").floats();
+  }
+  const std::int32_t* ints(std::size_t i, std::int64_t count) const {
+    return at(context_.reads, i, count, "reads").ints();
+  }
+  float* out(std::size_t i, std::int64_t count) const {
+    return at(context_.writes, i, count, "writes").floats();
+  }
+  std::int32_t* ints_out(std::size_t i, std::int64_t count) const {
+    return at(context_.writes, i, count, "writes").ints();
+  }
+  // Like in() and out(), or null where the operator has no such operand.
+  const float* in_if(bool present, std::size_t i, std::int64_t count) const {
+    return present ? in(i, count) : nullptr;
+  }
+  float* out_if(bool present, std::size_t i, std::int64_t count) const {
+    return present ? out(i, count) : nullptr;
+  }
+
+ private:
+  static const Operand& at(std::span<const Operand> operands, std::size_t i, std::int64_t count,
+                           const char* which) {
+    if (i < operands.size() && operands[i].count >= count) return operands[i];
+    const std::string found =
+        i < operands.size() ? std::to_string(operands[i].count) + " elements" : "nothing";
+    throw core::SystemError(std::string("unsound program: an operator ") + which + " operand " +
+                            std::to_string(i) + " of " + std::to_string(count) +
+                            " elements, found " + found);
+  }
+
+  const OperatorContext& context_;
+};
+
+void run(const core::LoadTokens& op, const OperatorContext& context) {
+  if (context.tokens == nullptr) {
+    throw core::SystemError("the program reads tokens, but the run has no token data");
+  }
+  const Operands at(context);
+  const std::int64_t count = op.sequences * op.sequence;
+  const std::int64_t first =
+      (static_cast<std::int64_t>(context.program.binding->data_way) *
+           context.program.program->microbatches +
+       context.microbatch.value_or(0)) *
+      op.sequences;
+  context.tokens->read(context.step, first, op.sequences, op.sequence, at.ints_out(0, count),
+                       at.ints_out(1, count));
+}
+
+std::int64_t first_row(int vocab_ways, std::int64_t vocab_rows, const OperatorContext& context) {
+  return vocab_ways > 1 ? context.tensor_position * vocab_rows : 0;
+}
+
+void run(const core::Embed& op, const OperatorContext& context) {
+  const Operands at(context);
+  const bool first_part = op.vocab_ways == 1 || context.tensor_position == 0;
+  const float* wpe = at.in_if(op.positions, 2, op.sequence * op.hidden);
+  const float* wtt = at.in_if(op.token_types, op.positions ? 3 : 2, op.hidden);
+  embed(op, first_row(op.vocab_ways, op.vocab_rows, context), at.ints(0, op.tokens),
+        at.in(1, op.vocab_rows * op.hidden), first_part ? wpe : nullptr, first_part ? wtt : nullptr,
+        at.out(0, op.tokens * op.hidden));
+}
+
+void run(const core::EmbedGrad& op, const OperatorContext& context) {
+  const Operands at(context);
+  embed_grad(op, first_row(op.vocab_ways, op.vocab_rows, context), at.ints(0, op.tokens),
+             at.in(1, op.tokens * op.hidden), at.out(0, op.vocab_rows * op.hidden),
+             at.out_if(op.positions, 1, op.sequence * op.hidden),
+             at.out_if(op.token_types, op.positions ? 2 : 1, op.hidden));
+}
+
+void run(const core::Linear& op, const OperatorContext& context) {
+  const Operands at(context);
+  linear(op, at.in(0, op.rows * op.in), at.in(1, op.out * op.in), at.in_if(op.bias, 2, op.out),
+         at.out(0, op.rows * op.out));
+}
+
+void run(const core::LinearInputGrad& op, const OperatorContext& context) {
+  const Operands at(context);
+  linear_input_grad(op, at.in(0, op.rows * op.out), at.in(1, op.out * op.in),
+                    at.out(0, op.rows * op.in));
+}
+
+void run(const core::LinearWeightGrad& op, const OperatorContext& context) {
+  const Operands at(context);
+  linear_weight_grad(op, at.in(0, op.rows * op.out), at.in(1, op.rows * op.in),
+                     at.out(0, op.out * op.in), at.out_if(op.bias, 1, op.out));
+}
+
+std::int64_t statistics_of(core::Normalization kind) {
+  return kind == core::Normalization::LayerNorm ? 2 : 1;
+}
+
+void run(const core::Normalize& op, const OperatorContext& context) {
+  const Operands at(context);
+  normalize(op, at.in(0, op.rows * op.width), at.in(1, op.width),
+            at.in_if(op.kind == core::Normalization::LayerNorm, 2, op.width),
+            at.out(0, op.rows * op.width), at.out(1, op.rows * statistics_of(op.kind)));
+}
+
+void run(const core::NormalizeGrad& op, const OperatorContext& context) {
+  const Operands at(context);
+  normalize_grad(op, at.in(0, op.rows * op.width), at.in(1, op.rows * op.width),
+                 at.in(2, op.width), at.in(3, op.rows * statistics_of(op.kind)),
+                 at.out(0, op.rows * op.width), at.out(1, op.width),
+                 at.out_if(op.kind == core::Normalization::LayerNorm, 2, op.width));
+}
+
+void run(const core::Rotate& op, const OperatorContext& context) {
+  const Operands at(context);
+  const std::int64_t width = static_cast<std::int64_t>(op.heads + 2 * op.kv_heads) * op.head_dim;
+  rotate(op, at.out(0, op.sequences * op.sequence * width));
+}
+
+template <class Op>
+std::int64_t qkv_elements(const Op& op) {
+  return op.sequences * op.sequence * (op.heads + 2 * op.kv_heads) * op.head_dim;
+}
+
+template <class Op>
+std::int64_t out_elements(const Op& op) {
+  return op.sequences * op.sequence * op.heads * op.head_dim;
+}
+
+void run(const core::Attention& op, const OperatorContext& context) {
+  const Operands at(context);
+  attention(op, at.in(0, qkv_elements(op)), at.out(0, out_elements(op)),
+            at.out(1, op.sequences * op.heads * op.sequence), context.workspace);
+}
+
+void run(const core::AttentionGrad& op, const OperatorContext& context) {
+  const Operands at(context);
+  attention_grad(op, at.in(0, out_elements(op)), at.in(1, qkv_elements(op)),
+                 at.in(2, out_elements(op)), at.in(3, op.sequences * op.heads * op.sequence),
+                 at.out(0, qkv_elements(op)), context.workspace);
+}
+
+std::int64_t activation_width(core::ActivationKind kind, std::int64_t width) {
+  return kind == core::ActivationKind::SwiGlu ? 2 * width : width;
+}
+
+void run(const core::Activate& op, const OperatorContext& context) {
+  const Operands at(context);
+  activate(op, at.in(0, op.rows * activation_width(op.kind, op.width)),
+           at.out(0, op.rows * op.width));
+}
+
+void run(const core::ActivateGrad& op, const OperatorContext& context) {
+  const Operands at(context);
+  const std::int64_t inputs = op.rows * activation_width(op.kind, op.width);
+  activate_grad(op, at.in(0, op.rows * op.width), at.in(1, inputs), at.out(0, inputs));
+}
+
+void run(const core::Add& op, const OperatorContext& context) {
+  const Operands at(context);
+  const std::int64_t count = op.rows * op.width;
+  add(op, at.in(0, count), at.in(1, count), at.in_if(op.bias, 2, op.width), at.out(0, count));
+}
+
+void run(const core::BiasGrad& op, const OperatorContext& context) {
+  const Operands at(context);
+  bias_grad(op, at.in(0, op.rows * op.width), at.out(0, op.width));
+}
+
+void run(const core::CrossEntropyStatistics& op, const OperatorContext& context) {
+  const Operands at(context);
+  cross_entropy_statistics(op, first_row(op.vocab_ways, op.vocab_rows, context),
+                           at.in(0, op.rows * op.vocab_rows), at.ints(1, op.rows),
+                           at.out(0, op.rows * 3));
+}
+
+void run(const core::CrossEntropyGrad& op, const OperatorContext& context) {
+  const Operands at(context);
+  const double loss = cross_entropy_grad(
+      op, first_row(op.vocab_ways, op.vocab_rows, context), at.in(0, op.vocab_ways * op.rows * 3),
+      at.ints(1, op.rows), at.out(0, op.rows * op.vocab_rows));
+  float* total = at.out(1, 1);
+  if (op.vocab_ways == 1 || context.tensor_position == 0) {
+    *total = static_cast<float>(static_cast<double>(*total) + loss);
+  }
+}
+
+void run(const core::Zero& op, const OperatorContext& context) {
+  std::fill_n(Operands(context).out(0, op.count), op.count, 0.0F);
+}
+
+void run(const core::SquaredNorm& op, const OperatorContext& context) {
+  const Operands at(context);
+  const float* gradients = at.in(0, op.count);
+  const std::int64_t first = context.reads[0].first;
+  double sum = 0.0;
+  for (const ParameterRange& range : counted_ranges(context.program.role->parameters, first,
+                                                    context.reads[0].count,
+                                                    context.tensor_position)) {
+    sum += squared_norm(range.count, gradients + (range.first - first));
+  }
+  float* out = at.out(0, 1);
+  *out = static_cast<float>(static_cast<double>(*out) + sum);
+}
+
+void run(const core::ClipFactor& op, const OperatorContext& context) {
+  const Operands at(context);
+  const double norm = std::sqrt(static_cast<double>(*at.in(0, 1)));
+  float* statistics = at.out(0, 2);
+  statistics[0] = static_cast<float>(norm);
+  statistics[1] = op.clip ? clip_factor(norm, op.clip_norm) : 1.0F;
+}
+
+void run(const core::OptimizerUpdate& op, const OperatorContext& context) {
+  const Operands at(context);
+  const std::int64_t count = context.writes.empty() ? 0 : context.writes[0].count;
+  if (count > op.count) throw core::SystemError("unsound program: an optimizer step of too much");
+  const std::size_t states = context.writes.size() - 1;
+  const float* gradients = at.in(0, count);
+  float* parameters = at.out(0, count);
+  float* m = at.out_if(states > 0, 1, count);
+  float* v = at.out_if(states > 1, 2, count);
+  OptimizerStep step;
+  step.optimizer = context.job.optimizer;
+  step.learning_rate = core::learning_rate(context.job, context.step);
+  step.step = context.step + 1;
+  step.gradient_scale = at.in(1, 2)[1];
+  const std::int64_t first = context.writes[0].first;
+  for (const DecayRange& range : decay_ranges(context.program.role->parameters,
+                                              context.job.optimizer, first, count)) {
+    step.decay = range.decay;
+    const std::int64_t from = range.first - first;
+    optimizer_update(step, range.count, gradients + from, parameters + from,
+                     m == nullptr ? nullptr : m + from, v == nullptr ? nullptr : v + from);
+  }
+}
+
+// The operators of click-through models.
+template <class Op>
+void run(const Op&, const OperatorContext&) {
+  throw core::SystemError("click-through operators are not part of this build");
+}
+
+}  // namespace
+
+void run_operator(const core::Operator& op, const OperatorContext& context) {
+  std::visit([&](const auto& alternative) { run(alternative, context); }, op);
+}
+
+}  // namespace orrery::engine
