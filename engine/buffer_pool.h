@@ -15,7 +15,8 @@ namespace orrery::engine {
 class BufferPool {
  public:
   /// Allocates the Run buffers, zeroed. With `poison`, every other instance is filled with 0xFF
-  /// (NaN as floats, −1 as integers) when it is allocated, so that a read of what nobody wrote shows.
+  /// (NaN as floats, −1 as integers) when it is allocated, so that a read of what nobody wrote
+  /// shows.
   BufferPool(const RankProgram&, bool poison);
 
   /// Base of an instance; null where it is not live.
@@ -35,8 +36,8 @@ class BufferPool {
 
   const std::vector<BufferSlot>* slots_;
   bool poison_;
-  std::vector<std::byte*> bases_;                     // By slot.
-  std::vector<std::vector<std::byte*>> free_;         // By size class.
+  std::vector<std::byte*> bases_;              // By slot.
+  std::vector<std::vector<std::byte*>> free_;  // By size class.
   std::vector<std::unique_ptr<std::byte, AlignedDelete>> owned_;
   std::int64_t live_bytes_ = 0;
   std::int64_t peak_bytes_ = 0;

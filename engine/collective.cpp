@@ -26,7 +26,8 @@ std::byte* at(void* base, std::size_t bytes) { return static_cast<std::byte*>(ba
 
 template <class Combine>
 void fold(std::span<const float* const> inputs, std::int64_t count, float* out, Combine combine) {
-  // Blocks keep the running sum in the first-level cache; per element the order is that of `inputs`.
+  // Blocks keep the running sum in the first-level cache; per element the order is that of
+  // `inputs`.
   constexpr std::int64_t kBlock = 1024;
   float sum[kBlock];
   for (std::int64_t first = 0; first < count; first += kBlock) {
@@ -111,10 +112,9 @@ void CollectiveRun::start_exchange(Communicator& communicator) {
   for (int member = 0; member < size(); ++member) {
     if (member == call_.position) continue;
     const core::Rank peer = call_.members[static_cast<std::size_t>(member)];
-    receives_.push_back(communicator.start_receive(peer, call_.tag, scratch_of(member),
-                                                   bytes_of(call_.in_count)));
-    sends_.push_back(
-        communicator.start_send(peer, call_.tag, call_.in, bytes_of(call_.in_count)));
+    receives_.push_back(
+        communicator.start_receive(peer, call_.tag, scratch_of(member), bytes_of(call_.in_count)));
+    sends_.push_back(communicator.start_send(peer, call_.tag, call_.in, bytes_of(call_.in_count)));
   }
 }
 
@@ -131,10 +131,10 @@ void CollectiveRun::start_scatter(Communicator& communicator) {
     if (member == call_.position) continue;
     const PartRange part = part_range(call_.in_count, size(), member);
     for (std::int64_t first = 0; first < part.count; first += kSegmentElements) {
-      sends_.push_back(communicator.start_send(
-          call_.members[static_cast<std::size_t>(member)], call_.tag,
-          at(call_.in, bytes_of(part.first + first)),
-          bytes_of(std::min(kSegmentElements, part.count - first))));
+      sends_.push_back(
+          communicator.start_send(call_.members[static_cast<std::size_t>(member)], call_.tag,
+                                  at(call_.in, bytes_of(part.first + first)),
+                                  bytes_of(std::min(kSegmentElements, part.count - first))));
     }
   }
 }
@@ -154,8 +154,8 @@ void CollectiveRun::receive_segment(Communicator& communicator, std::int64_t fir
 
 void CollectiveRun::reduce_segment() {
   const bool whole = phase_ == Phase::Exchange;
-  const PartRange own = whole ? PartRange{0, call_.in_count}
-                              : part_range(call_.in_count, size(), call_.position);
+  const PartRange own =
+      whole ? PartRange{0, call_.in_count} : part_range(call_.in_count, size(), call_.position);
   const float* mine = static_cast<const float*>(call_.in) + own.first + segment_first_;
   inputs_.clear();
   for (int member = 0; member < size(); ++member) {
@@ -193,8 +193,7 @@ void CollectiveRun::start_broadcast(Communicator& communicator) {
     return;
   }
   for (const core::Rank peer : call_.members.subspan(1)) {
-    sends_.push_back(
-        communicator.start_send(peer, call_.tag, call_.in, bytes_of(call_.in_count)));
+    sends_.push_back(communicator.start_send(peer, call_.tag, call_.in, bytes_of(call_.in_count)));
   }
   if (call_.out != call_.in) std::memmove(call_.out, call_.in, bytes_of(call_.in_count));
 }
@@ -211,8 +210,7 @@ void CollectiveRun::start_all_to_all(Communicator& communicator) {
       continue;
     }
     const core::Rank peer = call_.members[static_cast<std::size_t>(member)];
-    receives_.push_back(
-        communicator.start_receive(peer, call_.tag, to, bytes_of(part.count)));
+    receives_.push_back(communicator.start_receive(peer, call_.tag, to, bytes_of(part.count)));
     sends_.push_back(communicator.start_send(peer, call_.tag, from, bytes_of(part.count)));
   }
 }

@@ -6,9 +6,9 @@
 //
 //   reduce-scatter   member p sends part q to every q, receives part p from all, adds x₀ + x₁ + ...
 //   all-gather       member p sends its part to every q
-//   all-reduce       both; a short message instead goes whole from all to all, and each adds in order
-//   broadcast        the first member sends to all
-//   all-to-all       member p sends its q-th part to q
+//   all-reduce       both; a short message instead goes whole from all to all, and each adds in
+//   order broadcast        the first member sends to all all-to-all       member p sends its q-th
+//   part to q
 
 #include <cstdint>
 #include <span>
@@ -29,7 +29,7 @@ struct CollectiveCall {
   int element_bytes = 4;
   const void* in = nullptr;   ///< The whole; for AllGather this rank's part.
   std::int64_t in_count = 0;  ///< Elements.
-  void* out = nullptr;        ///< The whole; for ReduceScatter this rank's part. May lie within `in`.
+  void* out = nullptr;  ///< The whole; for ReduceScatter this rank's part. May lie within `in`.
   std::int64_t out_count = 0;
 };
 
@@ -74,11 +74,11 @@ class CollectiveRun {
   Phase phase_ = Phase::Idle;
   std::vector<Communicator::Request> sends_;
   std::vector<Communicator::Request> receives_;
-  std::vector<float> scratch_;         // One segment of every other member.
-  std::vector<const float*> inputs_;   // In the order of the members.
-  std::int64_t segment_first_ = 0;     // Within this rank's part.
+  std::vector<float> scratch_;        // One segment of every other member.
+  std::vector<const float*> inputs_;  // In the order of the members.
+  std::int64_t segment_first_ = 0;    // Within this rank's part.
   std::int64_t segment_count_ = 0;
-  std::int64_t stride_ = 0;            // Between the members' segments in scratch_.
+  std::int64_t stride_ = 0;  // Between the members' segments in scratch_.
 };
 
 }  // namespace orrery::engine

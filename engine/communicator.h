@@ -23,9 +23,9 @@ class Communicator {
   virtual core::Rank rank() const = 0;
   virtual int ranks() const = 0;
 
-  /// Starts sending `bytes` bytes to rank `to` (itself too). The k-th send with a tag meets the k-th
-  /// receive with that tag between the same two ranks (rendezvous); the request is done when the
-  /// receiver has started too and the data may be overwritten.
+  /// Starts sending `bytes` bytes to rank `to` (itself too). The k-th send with a tag meets the
+  /// k-th receive with that tag between the same two ranks (rendezvous); the request is done when
+  /// the receiver has started too and the data may be overwritten.
   virtual Request start_send(core::Rank to, int tag, const void* data, std::size_t bytes) = 0;
   /// Starts receiving exactly `bytes` bytes; done when they have arrived.
   virtual Request start_receive(core::Rank from, int tag, void* data, std::size_t bytes) = 0;

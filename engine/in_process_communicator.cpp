@@ -49,9 +49,9 @@ struct Endpoint {
   std::condition_variable changed;
   std::atomic<std::uint64_t> activity{0};
   std::atomic<bool> has_handed{false};
-  bool idle = false;     // Its thread is in wait(): a sender leaves the copying to it.
-  bool blocked = false;  // Its thread sleeps on `changed`.
-  std::vector<PendingSend> sends;        // To this rank, no receive yet.
+  bool idle = false;               // Its thread is in wait(): a sender leaves the copying to it.
+  bool blocked = false;            // Its thread sleeps on `changed`.
+  std::vector<PendingSend> sends;  // To this rank, no receive yet.
   std::vector<PendingReceive> receives;  // Of this rank, no send yet.
   std::vector<Match> handed;             // Left to this rank's thread to copy.
 };
@@ -157,9 +157,7 @@ class InProcessCommunicator final : public Communicator {
     return true;
   }
 
-  std::uint64_t activity() override {
-    return endpoint_.activity.load(std::memory_order_acquire);
-  }
+  std::uint64_t activity() override { return endpoint_.activity.load(std::memory_order_acquire); }
 
   void wait(std::uint64_t seen) override {
     {

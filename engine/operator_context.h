@@ -43,12 +43,11 @@ struct OperatorContext {
   const RankProgram& program;
   const core::Job& job;
   Workspace& workspace;
-  int tensor_position = 0;              ///< Of this rank within its role's tensor group,
-  int tensor_ways = 1;                  ///< whose size this is.
+  int tensor_position = 0;              ///< Of this rank within its role's tensor group.
   const TokenSource* tokens = nullptr;  ///< Null where the run has none.
   int step = 0;
   std::optional<int> microbatch;
-  std::span<const Operand> reads;   ///< In the order that core/operator.h states.
+  std::span<const Operand> reads;  ///< In the order that core/operator.h states.
   std::span<const Operand> writes;
 };
 

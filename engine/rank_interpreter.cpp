@@ -16,6 +16,19 @@ constexpr double kLongestDelay = 200e-6;
 
 }  // namespace
 
+int tensor_position(const core::Program& program, core::Rank rank) {
+  const core::Role& role = program.role_of(rank);
+  if (!role.tensor_group) return 0;
+  const core::GroupId group = program.ranks[rank.index()].groups[role.tensor_group->index()];
+  return core::position_in(program.groups[group.index()], rank);
+}
+
+void RankInterpreter::take_records(std::vector<InstructionRecord>& records,
+                                   std::vector<MemorySample>& memory) {
+  records = std::move(records_);
+  memory = std::move(memory_);
+}
+
 RankInterpreter::RankInterpreter(const core::Program& program, const core::Job& job,
                                  core::Rank rank, Communicator& communicator,
                                  const InterpreterOptions& options)
@@ -24,12 +37,7 @@ RankInterpreter::RankInterpreter(const core::Program& program, const core::Job& 
       communicator_(communicator),
       options_(options),
       pool_(program_, options.poison) {
-  if (program_.role->tensor_group) {
-    const core::GroupId id = program_.binding->groups[program_.role->tensor_group->index()];
-    const core::Group& group = program.groups[id.index()];
-    tensor_position_ = core::position_in(group, rank);
-    tensor_ways_ = static_cast<int>(group.members.size());
-  }
+  tensor_position_ = engine::tensor_position(program, rank);
   for (const FlatInstruction& flat : program_.instructions) initial_waits_.push_back(flat.waits);
   if (options_.delay_seed) {
     random_.seed(*options_.delay_seed * 1000003U + static_cast<std::uint64_t>(rank.value));
@@ -137,9 +145,9 @@ bool RankInterpreter::compute_one() {
     if (!ready(streams_[s], s, true) || delayed(streams_[s])) continue;
     ++candidates;
     const bool better =
-        !chosen || (options_.delay_seed
-                        ? std::uniform_int_distribution<int>(1, candidates)(random_) == 1
-                        : head(streams_[s], s) < head(streams_[*chosen], *chosen));
+        !chosen ||
+        (options_.delay_seed ? std::uniform_int_distribution<int>(1, candidates)(random_) == 1
+                             : head(streams_[s], s) < head(streams_[*chosen], *chosen));
     if (better) chosen = s;
   }
   if (!chosen) return false;
@@ -191,13 +199,11 @@ void RankInterpreter::bind(const FlatInstruction& flat, StreamState& state) {
   if (recording_ && pool_.live_bytes() != before) sample_memory(state.start);
 }
 
-OperatorContext RankInterpreter::context_of(const FlatInstruction& flat,
-                                            const StreamState& state) {
+OperatorContext RankInterpreter::context_of(const FlatInstruction& flat, const StreamState& state) {
   return {.program = program_,
           .job = job_,
           .workspace = workspace_,
           .tensor_position = tensor_position_,
-          .tensor_ways = tensor_ways_,
           .tokens = options_.tokens,
           .step = step_,
           .microbatch = flat.microbatch,
@@ -221,8 +227,6 @@ void RankInterpreter::finish(std::size_t stream, std::int32_t instruction, doubl
   draw_delay(state);
 }
 
-void RankInterpreter::sample_memory(double time) {
-  memory_.push_back({time, pool_.live_bytes()});
-}
+void RankInterpreter::sample_memory(double time) { memory_.push_back({time, pool_.live_bytes()}); }
 
 }  // namespace orrery::engine

@@ -35,6 +35,9 @@ struct MemorySample {
   std::int64_t bytes = 0;
 };
 
+/// Position of a rank in its role's tensor group; 0 without one.
+int tensor_position(const core::Program&, core::Rank);
+
 struct InterpreterOptions {
   const TokenSource* tokens = nullptr;
   bool poison = false;  ///< See BufferPool.
@@ -49,6 +52,8 @@ class RankInterpreter {
   /// Program, job and communicator outlive it.
   RankInterpreter(const core::Program&, const core::Job&, core::Rank, Communicator&,
                   const InterpreterOptions&);
+  RankInterpreter(const RankInterpreter&) = delete;
+  RankInterpreter& operator=(const RankInterpreter&) = delete;
 
   /// Runs every instruction of one step. With `record`, keeps when.
   /// @throws SystemError when this or another rank fails.
@@ -56,16 +61,17 @@ class RankInterpreter {
 
   const RankProgram& program() const { return program_; }
   const BufferPool& pool() const { return pool_; }
-  const std::vector<InstructionRecord>& records() const { return records_; }
-  const std::vector<MemorySample>& memory() const { return memory_; }
+  int tensor_position() const { return tensor_position_; }
+  /// Moves out what was recorded.
+  void take_records(std::vector<InstructionRecord>&, std::vector<MemorySample>&);
   /// First element of a Run buffer.
   std::byte* run_buffer(core::BufferId) const;
   double now() const;  ///< Seconds since the run's start.
 
  private:
   struct StreamState {
-    std::size_t cursor = 0;   // Next (or running) of the stream's instructions.
-    bool running = false;     // A communication is under way.
+    std::size_t cursor = 0;  // Next (or running) of the stream's instructions.
+    bool running = false;    // A communication is under way.
     double start = 0.0;
     double not_before = 0.0;  // A random delay's end.
     CommunicationLane lane;
@@ -93,14 +99,13 @@ class RankInterpreter {
   BufferPool pool_;
   Workspace workspace_;
   int tensor_position_ = 0;
-  int tensor_ways_ = 1;
   int step_ = 0;
   bool recording_ = false;
   std::array<StreamState, core::kStreams> streams_;
   std::vector<std::int32_t> initial_waits_;
   std::vector<std::int32_t> waits_;  // Left, by instruction.
   std::size_t finished_ = 0;
-  bool held_back_ = false;           // Something ready waits for its random delay.
+  bool held_back_ = false;  // Something ready waits for its random delay.
   std::mt19937_64 random_;
   std::vector<InstructionRecord> records_;
   std::vector<MemorySample> memory_;

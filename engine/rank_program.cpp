@@ -74,7 +74,8 @@ class Unroller {
       operand.first = view.first;
       operand.count = view.count;
       if (view.slice) {
-        const core::Group& group = out_.program->groups[out_.binding->groups[view.slice->index()].index()];
+        const core::Group& group =
+            out_.program->groups[out_.binding->groups[view.slice->index()].index()];
         const auto parts = static_cast<std::int64_t>(group.members.size());
         require(view.count % parts == 0, "a slice of unequal parts");
         operand.count = view.count / parts;
@@ -93,7 +94,8 @@ class Unroller {
     const core::Buffer& buffer = out_.role->buffers[id.index()];
     int instance = 0;
     if (buffer.scope == BufferScope::Microbatch) {
-      require(microbatch.has_value(), "buffer " + buffer.name + " used in a call without microbatch");
+      require(microbatch.has_value(),
+              "buffer " + buffer.name + " used in a call without microbatch");
       instance = *microbatch;
     } else if (buffer.scope == BufferScope::Call) {
       instance = call;
@@ -106,9 +108,8 @@ class Unroller {
       slot.element_bytes = core::dtype_bytes(buffer.dtype);
       slot.bytes = buffer.elements() * slot.element_bytes;
       slot.run_scope = buffer.scope == BufferScope::Run;
-      slot.size_class =
-          classes_.try_emplace(slot.bytes, static_cast<std::int32_t>(classes_.size()))
-              .first->second;
+      slot.size_class = classes_.try_emplace(slot.bytes, static_cast<std::int32_t>(classes_.size()))
+                            .first->second;
       out_.slots.push_back(slot);
       out_.size_classes = static_cast<std::int32_t>(classes_.size());
     }

@@ -64,11 +64,10 @@ void run(const core::LoadTokens& op, const OperatorContext& context) {
   }
   const Operands at(context);
   const std::int64_t count = op.sequences * op.sequence;
-  const std::int64_t first =
-      (static_cast<std::int64_t>(context.program.binding->data_way) *
-           context.program.program->microbatches +
-       context.microbatch.value_or(0)) *
-      op.sequences;
+  const std::int64_t first = (static_cast<std::int64_t>(context.program.binding->data_way) *
+                                  context.program.program->microbatches +
+                              context.microbatch.value_or(0)) *
+                             op.sequences;
   context.tokens->read(context.step, first, op.sequences, op.sequence, at.ints_out(0, count),
                        at.ints_out(1, count));
 }
@@ -126,9 +125,9 @@ void run(const core::Normalize& op, const OperatorContext& context) {
 
 void run(const core::NormalizeGrad& op, const OperatorContext& context) {
   const Operands at(context);
-  normalize_grad(op, at.in(0, op.rows * op.width), at.in(1, op.rows * op.width),
-                 at.in(2, op.width), at.in(3, op.rows * statistics_of(op.kind)),
-                 at.out(0, op.rows * op.width), at.out(1, op.width),
+  normalize_grad(op, at.in(0, op.rows * op.width), at.in(1, op.rows * op.width), at.in(2, op.width),
+                 at.in(3, op.rows * statistics_of(op.kind)), at.out(0, op.rows * op.width),
+                 at.out(1, op.width),
                  at.out_if(op.kind == core::Normalization::LayerNorm, 2, op.width));
 }
 
@@ -197,9 +196,9 @@ void run(const core::CrossEntropyStatistics& op, const OperatorContext& context)
 
 void run(const core::CrossEntropyGrad& op, const OperatorContext& context) {
   const Operands at(context);
-  const double loss = cross_entropy_grad(
-      op, first_row(op.vocab_ways, op.vocab_rows, context), at.in(0, op.vocab_ways * op.rows * 3),
-      at.ints(1, op.rows), at.out(0, op.rows * op.vocab_rows));
+  const double loss = cross_entropy_grad(op, first_row(op.vocab_ways, op.vocab_rows, context),
+                                         at.in(0, op.vocab_ways * op.rows * 3), at.ints(1, op.rows),
+                                         at.out(0, op.rows * op.vocab_rows));
   float* total = at.out(1, 1);
   if (op.vocab_ways == 1 || context.tensor_position == 0) {
     *total = static_cast<float>(static_cast<double>(*total) + loss);
@@ -215,9 +214,9 @@ void run(const core::SquaredNorm& op, const OperatorContext& context) {
   const float* gradients = at.in(0, op.count);
   const std::int64_t first = context.reads[0].first;
   double sum = 0.0;
-  for (const ParameterRange& range : counted_ranges(context.program.role->parameters, first,
-                                                    context.reads[0].count,
-                                                    context.tensor_position)) {
+  for (const ParameterRange& range :
+       counted_ranges(context.program.role->parameters, first, context.reads[0].count,
+                      context.tensor_position)) {
     sum += squared_norm(range.count, gradients + (range.first - first));
   }
   float* out = at.out(0, 1);
@@ -247,8 +246,8 @@ void run(const core::OptimizerUpdate& op, const OperatorContext& context) {
   step.step = context.step + 1;
   step.gradient_scale = at.in(1, 2)[1];
   const std::int64_t first = context.writes[0].first;
-  for (const DecayRange& range : decay_ranges(context.program.role->parameters,
-                                              context.job.optimizer, first, count)) {
+  for (const DecayRange& range :
+       decay_ranges(context.program.role->parameters, context.job.optimizer, first, count)) {
     step.decay = range.decay;
     const std::int64_t from = range.first - first;
     optimizer_update(step, range.count, gradients + from, parameters + from,

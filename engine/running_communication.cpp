@@ -85,8 +85,8 @@ void CommunicationLane::start(const core::Receive& op, const core::Instruction& 
                               const OperatorContext& context, Communicator& communicator) {
   const Operand& message = only(context.writes, instruction);
   kind_ = Kind::Message;
-  message_ = communicator.start_receive(peer_of(op.peer, context), tag_of(op.channel),
-                                        message.data, bytes_of(message));
+  message_ = communicator.start_receive(peer_of(op.peer, context), tag_of(op.channel), message.data,
+                                        bytes_of(message));
 }
 
 void CommunicationLane::start(const core::Pull&, const core::Instruction& instruction,

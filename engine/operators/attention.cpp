@@ -122,9 +122,8 @@ void backward_head(const Head& head, const BackwardOperands& at, const float* lo
     }
     matmul(keys, head.head_dim, rows, 1.0F, {p, keys, true}, dout_block, 1.0F, at.dqkv + head.v,
            head.qkv_stride);
-    matmul(rows, head.head_dim, keys, head.scale, {ds, keys},
-           {at.qkv + head.k, head.qkv_stride}, 0.0F,
-           at.dqkv + head.q + first * head.qkv_stride, head.qkv_stride);
+    matmul(rows, head.head_dim, keys, head.scale, {ds, keys}, {at.qkv + head.k, head.qkv_stride},
+           0.0F, at.dqkv + head.q + first * head.qkv_stride, head.qkv_stride);
     matmul(keys, head.head_dim, rows, head.scale, {ds, keys, true},
            {at.qkv + head.q + first * head.qkv_stride, head.qkv_stride}, 1.0F, at.dqkv + head.k,
            head.qkv_stride);
@@ -145,8 +144,7 @@ void attention(const core::Attention& op, const float* qkv, float* out, float* l
 }
 
 void attention_grad(const core::AttentionGrad& op, const float* dout, const float* qkv,
-                    const float* out, const float* log_sum_exp, float* dqkv,
-                    Workspace& workspace) {
+                    const float* out, const float* log_sum_exp, float* dqkv, Workspace& workspace) {
   float* scratch = workspace.floats(2 * kBlock * op.sequence);
   const std::int64_t width = static_cast<std::int64_t>(op.heads + 2 * op.kv_heads) * op.head_dim;
   std::fill_n(dqkv, op.sequences * op.sequence * width, 0.0F);

@@ -40,8 +40,7 @@ RowTotal combine(const float* statistics, std::int64_t rows, int ways, std::int6
 }  // namespace
 
 void cross_entropy_statistics(const core::CrossEntropyStatistics& op, std::int64_t first_row,
-                              const float* logits, const std::int32_t* targets,
-                              float* statistics) {
+                              const float* logits, const std::int32_t* targets, float* statistics) {
   const std::int64_t columns = valid_columns(first_row, op.vocab_rows, op.vocab);
   for (std::int64_t r = 0; r < op.rows; ++r) {
     const float* x = logits + r * op.vocab_rows;

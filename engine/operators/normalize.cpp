@@ -45,9 +45,8 @@ void normalize_grad_row(std::int64_t n, bool accumulate, RowStatistics s, const 
   const float count = static_cast<float>(n);
   const auto [mean, rstd, center] = s;
   const float mean_g = center * lane_sum(n, [&](std::int64_t i) { return dy[i] * w[i]; }) / count;
-  const float mean_gx = lane_sum(n, [&](std::int64_t i) {
-                          return dy[i] * w[i] * ((x[i] - mean) * rstd);
-                        }) / count;
+  const float mean_gx =
+      lane_sum(n, [&](std::int64_t i) { return dy[i] * w[i] * ((x[i] - mean) * rstd); }) / count;
   if (accumulate) {
     for (std::int64_t i = 0; i < n; ++i) {
       dx[i] += rstd * (dy[i] * w[i] - mean_g - (x[i] - mean) * rstd * mean_gx);

@@ -14,8 +14,8 @@ using core::OptimizerKind;
 struct AdamNumbers {
   float beta1, one_minus_beta1, beta2, one_minus_beta2;
   float step_size, root_correction, epsilon;
-  float keep;      // 1 − lr·wd of the decoupled decay, or 1.
-  float l2;        // wd of the coupled decay, or 0.
+  float keep;  // 1 − lr·wd of the decoupled decay, or 1.
+  float l2;    // wd of the coupled decay, or 0.
   float scale;
 };
 
@@ -37,8 +37,8 @@ AdamNumbers adam_numbers(const OptimizerStep& step, bool decoupled) {
   return n;
 }
 
-void adam(const AdamNumbers n, std::int64_t count, const float* __restrict g,
-          float* __restrict p, float* __restrict m, float* __restrict v) {
+void adam(const AdamNumbers n, std::int64_t count, const float* __restrict g, float* __restrict p,
+          float* __restrict m, float* __restrict v) {
   for (std::int64_t i = 0; i < count; ++i) {
     const float kept = p[i] * n.keep;
     const float s = g[i] * n.scale + n.l2 * kept;
@@ -62,8 +62,7 @@ void ada_grad(const PlainNumbers n, std::int64_t count, const float* __restrict 
   }
 }
 
-void sgd(const PlainNumbers n, std::int64_t count, const float* __restrict g,
-         float* __restrict p) {
+void sgd(const PlainNumbers n, std::int64_t count, const float* __restrict g, float* __restrict p) {
   for (std::int64_t i = 0; i < count; ++i) {
     p[i] -= n.learning_rate * (g[i] * n.scale + n.l2 * p[i]);
   }
@@ -100,8 +99,8 @@ double squared_norm(std::int64_t count, const float* g) {
   const std::int64_t whole = count / static_cast<std::int64_t>(kSums);
   for (std::int64_t b = 0; b < whole; ++b) {
     for (std::size_t l = 0; l < kSums; ++l) {
-      const double x = static_cast<double>(g[b * static_cast<std::int64_t>(kSums) +
-                                             static_cast<std::int64_t>(l)]);
+      const double x = static_cast<double>(
+          g[b * static_cast<std::int64_t>(kSums) + static_cast<std::int64_t>(l)]);
       sums[l] += x * x;
     }
   }

@@ -1,6 +1,7 @@
 #pragma once
 // Functions and sums written so that the compiler turns loops over them into vector instructions
-// under strict IEEE rules. Sums have a fixed order, so their bits do not depend on the vector width.
+// under strict IEEE rules. Sums have a fixed order, so their bits do not depend on the vector
+// width.
 
 #include <array>
 #include <bit>

@@ -1,0 +1,159 @@
+#include "engine/execute.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "core/error.h"
+#include "engine/gather_results.h"
+#include "engine/in_process_communicator.h"
+#include "engine/measured_trace.h"
+#include "engine/rank_run.h"
+#include "engine/token_data.h"
+#include "engine/weights.h"
+
+namespace orrery::engine {
+
+namespace {
+
+using core::Rank;
+
+// The job's token data, where the program reads tokens and the caller gave none.
+class Tokens {
+ public:
+  Tokens(const core::Program& program, const core::Job& job, const ExecuteOptions& options)
+      : source_(options.tokens) {
+    const std::int64_t vocab = vocabulary_of(program);
+    if (source_ != nullptr || vocab == 0) return;
+    opened_ = open_tokens(job, vocab);
+    source_ = opened_.get();
+  }
+  const TokenSource* source() const { return source_; }
+
+ private:
+  std::unique_ptr<TokenSource> opened_;
+  const TokenSource* source_;
+};
+
+// Remembers what the first rank that failed threw.
+class FirstFailure {
+ public:
+  void note(std::exception_ptr failure) {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = std::move(failure);
+  }
+  void rethrow() const {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::exception_ptr failure_;
+};
+
+std::string words_of(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "unknown failure";
+  }
+}
+
+void run_rank(RankRun& run, Communicator& communicator, FirstFailure& first) {
+  try {
+    run.run();
+  } catch (...) {
+    const std::exception_ptr failure = std::current_exception();
+    first.note(failure);
+    communicator.abort("rank " + std::to_string(communicator.rank().value) +
+                       " failed: " + words_of(failure));
+  }
+}
+
+void write_final(const core::Program& program, const std::vector<std::unique_ptr<RankRun>>& runs,
+                 const std::filesystem::path& path) {
+  WeightAssembly assembly(program);
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    if (runs[r]->parameters() == nullptr || !WeightAssembly::needs(program.ranks[r])) continue;
+    assembly.add(program.role_of(Rank(r)).parameters, runs[r]->tensor_position(),
+                 runs[r]->parameters());
+  }
+  write_safetensors(path, assembly.take(), {{"format", "pt"}});
+}
+
+}  // namespace
+
+core::Trace execute(const core::Program& program, const core::Job& job,
+                    const ExecuteOptions& options) {
+  const Tokens tokens(program, job, options);
+  const auto epoch = std::chrono::steady_clock::now();
+  // What other ranks' threads reach into outlives all threads: the fabric, the communicators and
+  // the ranks' buffers.
+  InProcessFabric fabric(static_cast<int>(program.ranks.size()));
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  std::vector<std::unique_ptr<RankRun>> runs;
+  for (int r = 0; r < fabric.ranks(); ++r) {
+    communicators.push_back(fabric.communicator(Rank(r)));
+    runs.push_back(std::make_unique<RankRun>(program, job, *communicators.back(), options,
+                                             tokens.source(), epoch));
+  }
+  FirstFailure failure;
+  std::vector<std::thread> threads;
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    threads.emplace_back([&, r] { run_rank(*runs[r], *communicators[r], failure); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  failure.rethrow();
+  if (options.final_weights) write_final(program, runs, *options.final_weights);
+  std::vector<RankResult> results;
+  for (const auto& run : runs) results.push_back(run->take_result());
+  return measured_trace(program, results);
+}
+
+std::optional<core::Trace> execute_rank(const core::Program& program, const core::Job& job,
+                                        Communicator& communicator, const ExecuteOptions& options) {
+  const auto ranks = static_cast<int>(program.ranks.size());
+  if (communicator.ranks() != ranks) {
+    throw core::ConfigError("the plan needs " + std::to_string(ranks) +
+                            " ranks, the job was started with " +
+                            std::to_string(communicator.ranks()));
+  }
+  const Tokens tokens(program, job, options);
+  RankRun run(program, job, communicator, options, tokens.source(), common_epoch(communicator));
+  run.run();
+  if (options.final_weights) {
+    std::optional<WeightAssembly> assembly = gather_weights(program, communicator, run);
+    if (assembly) write_safetensors(*options.final_weights, assembly->take(), {{"format", "pt"}});
+  }
+  const std::vector<RankResult> results = gather_results(communicator, run.take_result());
+  if (results.empty()) return std::nullopt;
+  return measured_trace(program, results);
+}
+
+std::int64_t vocabulary_of(const core::Program& program) {
+  // The loss knows the vocabulary exactly, the embedding with its padding.
+  std::int64_t exact = 0;
+  std::int64_t padded = 0;
+  for (const core::Role& role : program.roles) {
+    for (const core::Block& block : role.blocks) {
+      for (const core::Instruction& instruction : block.instructions) {
+        const auto* compute = std::get_if<core::Compute>(&instruction.operation);
+        if (compute == nullptr) continue;
+        if (const auto* loss = std::get_if<core::CrossEntropyStatistics>(&compute->op)) {
+          exact = loss->vocab;
+        } else if (const auto* embed = std::get_if<core::Embed>(&compute->op)) {
+          padded = embed->vocab_rows * embed->vocab_ways;
+        }
+      }
+    }
+  }
+  return exact > 0 ? exact : padded;
+}
+
+}  // namespace orrery::engine

@@ -1,0 +1,123 @@
+#include "engine/rank_run.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <numeric>
+#include <thread>
+#include <utility>
+
+#include "core/error.h"
+#include "engine/message_tag.h"
+#include "engine/safetensors.h"
+#include "engine/weights.h"
+
+namespace orrery::engine {
+
+namespace {
+
+int threads_of(const ExecuteOptions& options, int ranks) {
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::max(1, options.threads.value_or(cores / ranks));
+}
+
+bool reports_loss(const core::Program& program, core::Rank rank) {
+  for (int r = 0; r < static_cast<int>(program.ranks.size()); ++r) {
+    if (program.role_of(core::Rank(r)).loss) return core::Rank(r) == rank;
+  }
+  return rank == core::Rank(0);
+}
+
+}  // namespace
+
+void wait_until(Communicator& communicator, const std::function<bool()>& done) {
+  while (true) {
+    const std::uint64_t seen = communicator.activity();
+    if (done()) return;
+    communicator.wait(seen);
+  }
+}
+
+void synchronize(Communicator& communicator, const core::Program& program) {
+  std::vector<core::Rank> all;
+  for (int r = 0; r < static_cast<int>(program.ranks.size()); ++r) all.emplace_back(r);
+  float arrived = 1.0F;
+  CollectiveCall call;
+  call.members = all;
+  call.position = communicator.rank().value;
+  call.tag = tag_of(MessageTag::Report);
+  call.in = call.out = &arrived;
+  call.in_count = call.out_count = 1;
+  CollectiveRun run;
+  run.start(communicator, call);
+  wait_until(communicator, [&] { return run.poll(communicator); });
+}
+
+RankRun::RankRun(const core::Program& program, const core::Job& job, Communicator& communicator,
+                 const ExecuteOptions& options, const TokenSource* tokens,
+                 std::chrono::steady_clock::time_point epoch)
+    : program_(program),
+      job_(job),
+      communicator_(communicator),
+      options_(options),
+      interpreter_(program, job, communicator.rank(), communicator,
+                   {.tokens = tokens,
+                    .poison = options.poison,
+                    .delay_seed = options.delay_seed,
+                    .epoch = epoch}),
+      reports_(reports_loss(program, communicator.rank())) {}
+
+void RankRun::set_weights() {
+  const core::Parameters& parameters = interpreter_.program().role->parameters;
+  if (!parameters.values) return;
+  auto* values = reinterpret_cast<float*>(interpreter_.run_buffer(*parameters.values));
+  std::optional<std::filesystem::path> path = options_.initial_weights;
+  if (!path && job_.initial_weights) path = *job_.initial_weights;
+  if (path) {
+    load_weights(parameters, tensor_position(), SafetensorsFile(*path), values);
+  } else {
+    draw_weights(parameters, tensor_position(), job_.seed, values);
+  }
+}
+
+void RankRun::run() {
+  omp_set_num_threads(threads_of(options_, communicator_.ranks()));
+  set_weights();
+  const int steps = options_.steps.value_or(job_.steps);
+  synchronize(communicator_, program_);
+  for (int step = 0; step < steps; ++step) {
+    const double start = interpreter_.now();
+    interpreter_.run_step(step, options_.profile && step >= options_.profile_from);
+    keep(step, start, interpreter_.now());
+  }
+}
+
+void RankRun::keep(int step, double start, double end) {
+  result_.step_start.push_back(start);
+  result_.step_end.push_back(end);
+  const core::Role& role = *interpreter_.program().role;
+  const auto value = [&](core::BufferId buffer) {
+    return *reinterpret_cast<const float*>(interpreter_.run_buffer(buffer));
+  };
+  if (role.loss) result_.loss.push_back(value(*role.loss));
+  if (!reports_ || !options_.on_step) return;
+  StepReport report;
+  report.step = step;
+  report.seconds = end - start;
+  if (role.loss) report.loss = static_cast<double>(value(*role.loss));
+  if (role.norm) report.gradient_norm = static_cast<double>(value(*role.norm));
+  options_.on_step(report);
+}
+
+RankResult RankRun::take_result() {
+  interpreter_.take_records(result_.records, result_.memory);
+  return std::move(result_);
+}
+
+const float* RankRun::parameters() const {
+  const core::Parameters& parameters = interpreter_.program().role->parameters;
+  if (!parameters.values) return nullptr;
+  return reinterpret_cast<const float*>(interpreter_.run_buffer(*parameters.values));
+}
+
+}  // namespace orrery::engine

@@ -1,0 +1,267 @@
+#include "engine/weights.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <numbers>
+#include <string_view>
+
+#include "core/error.h"
+
+namespace orrery::engine {
+
+namespace {
+
+using core::Parameters;
+using core::ParameterTensor;
+
+// A local part as rows and columns, and where it lies in the whole tensor.
+struct Part {
+  std::int64_t rows = 0, columns = 0;              // Of the part in the buffer, padding included.
+  std::int64_t valid_rows = 0, valid_columns = 0;  // Of them within the whole tensor.
+  std::int64_t first_row = 0, first_column = 0;    // In the whole tensor.
+};
+
+std::int64_t rows_of(const std::vector<std::int64_t>& shape) { return shape.front(); }
+
+std::int64_t columns_of(const std::vector<std::int64_t>& shape) {
+  std::int64_t columns = 1;
+  for (std::size_t d = 1; d < shape.size(); ++d) columns *= shape[d];
+  return columns;
+}
+
+Part part_of(const ParameterTensor& tensor, int position) {
+  Part part;
+  part.rows = rows_of(tensor.local_shape);
+  part.columns = columns_of(tensor.local_shape);
+  if (tensor.split_dim == 0) part.first_row = position * part.rows;
+  if (tensor.split_dim == 1) part.first_column = position * part.columns;
+  part.valid_rows =
+      std::clamp<std::int64_t>(rows_of(tensor.global_shape) - part.first_row, 0, part.rows);
+  part.valid_columns = std::clamp<std::int64_t>(columns_of(tensor.global_shape) - part.first_column,
+                                                0, part.columns);
+  return part;
+}
+
+// ---- random --------------------------------------------------------------------------------
+
+// SplitMix64's mixing function. Source: Steele, Lea, Flood, OOPSLA 2014.
+std::uint64_t mix(std::uint64_t z) {
+  z += 0x9E3779B97F4A7C15U;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
+  return z ^ (z >> 31);
+}
+
+// FNV-1a, 64 bits.
+std::uint64_t hash_of(std::string_view name) {
+  std::uint64_t hash = 0xCBF29CE484222325U;
+  for (const char c : name) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3U;
+  }
+  return hash;
+}
+
+// Box and Muller's transformation of two uniform numbers in (0, 1].
+double standard_normal(std::uint64_t key, std::int64_t element) {
+  const std::uint64_t bits = mix(key ^ mix(static_cast<std::uint64_t>(element)));
+  constexpr double kUnit = 1.0 / 4294967296.0;  // 2^-32
+  const double u = (static_cast<double>(bits >> 32) + 1.0) * kUnit;
+  const double v = static_cast<double>(bits & 0xFFFFFFFFU) * kUnit;
+  return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
+}
+
+// ---- files ---------------------------------------------------------------------------------
+
+float bfloat16_value(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
+
+float float16_value(std::uint16_t bits) {
+  const int exponent = (bits >> 10) & 0x1F;
+  const int fraction = bits & 0x3FF;
+  const float sign = (bits & 0x8000) != 0 ? -1.0F : 1.0F;
+  if (exponent == 0) return sign * std::ldexp(static_cast<float>(fraction), -24);
+  if (exponent == 31) {
+    return fraction == 0 ? sign * std::numeric_limits<float>::infinity()
+                         : std::numeric_limits<float>::quiet_NaN();
+  }
+  return sign * std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
+}
+
+// Reads single elements of a tensor in any of the types a weights file has.
+class ElementReader {
+ public:
+  ElementReader(const TensorView& view, const std::filesystem::path& path, const std::string& name)
+      : bytes_(view.bytes.data()) {
+    if (view.dtype == "F32") {
+      type_ = Type::F32;
+    } else if (view.dtype == "BF16") {
+      type_ = Type::BF16;
+    } else if (view.dtype == "F16") {
+      type_ = Type::F16;
+    } else {
+      throw core::ConfigError(path.string() + ": \"" + name + "\" is " + view.dtype +
+                              "; weights are F32, BF16 or F16");
+    }
+  }
+
+  float operator()(std::int64_t i) const {
+    switch (type_) {
+      case Type::F32:
+        return at<float>(i);
+      case Type::BF16:
+        return bfloat16_value(at<std::uint16_t>(i));
+      case Type::F16:
+        return float16_value(at<std::uint16_t>(i));
+    }
+    return 0.0F;
+  }
+
+ private:
+  enum class Type { F32, BF16, F16 };
+
+  template <class Element>
+  Element at(std::int64_t i) const {
+    Element value;
+    std::memcpy(&value, bytes_ + static_cast<std::size_t>(i) * sizeof(Element), sizeof(Element));
+    return value;
+  }
+
+  const std::byte* bytes_;
+  Type type_ = Type::F32;
+};
+
+const std::string& name_in(const SafetensorsFile& file, const std::string& name,
+                           std::string& shortened) {
+  constexpr std::string_view kPrefix = "transformer.";
+  if (file.has(name) || name.compare(0, kPrefix.size(), kPrefix) != 0) return name;
+  shortened = name.substr(kPrefix.size());
+  return file.has(shortened) ? shortened : name;
+}
+
+std::string text_of(const std::vector<std::int64_t>& shape) {
+  std::string text = "[";
+  for (const std::int64_t extent : shape) {
+    if (text.size() > 1) text += ", ";
+    text += std::to_string(extent);
+  }
+  return text + "]";
+}
+
+// Where element (row, column) of a tensor lies in the file's tensor.
+struct FilePlace {
+  std::int64_t row_stride = 0, column_stride = 0, first = 0;
+  std::int64_t operator()(std::int64_t row, std::int64_t column) const {
+    return first + row * row_stride + column * column_stride;
+  }
+};
+
+FilePlace place_in_file(const ParameterTensor& tensor,
+                        const std::vector<std::int64_t>& file_shape) {
+  const std::int64_t columns = columns_of(tensor.global_shape);
+  if (tensor.file_transposed) return {1, file_shape[1], tensor.file_row};
+  return {columns, 1, tensor.file_row * columns};
+}
+
+void check_shape(const ParameterTensor& tensor, const SafetensorsFile& file,
+                 const std::string& name) {
+  const std::vector<std::int64_t>& found = file.shape(name);
+  std::vector<std::int64_t> needed = tensor.global_shape;
+  if (tensor.file_transposed) std::reverse(needed.begin(), needed.end());
+  const std::size_t rows = tensor.file_transposed ? needed.size() - 1 : 0;
+  const std::int64_t last_row = tensor.file_row + tensor.global_shape.front();
+  bool fits = found.size() == needed.size();
+  for (std::size_t d = 0; fits && d < found.size(); ++d) {
+    fits = d == rows && tensor.file_row > 0 ? found[d] >= last_row : found[d] >= needed[d];
+    if (d != rows) fits = fits && found[d] == needed[d];
+  }
+  if (fits) return;
+  needed[rows] = last_row;
+  throw core::ConfigError(file.path().string() + ": \"" + name + "\" has shape " + text_of(found) +
+                          ", the model needs " + text_of(needed));
+}
+
+}  // namespace
+
+void draw_weights(const Parameters& parameters, int tensor_position, std::uint64_t seed,
+                  float* values) {
+  std::fill_n(values, parameters.elements, 0.0F);
+  for (const ParameterTensor& tensor : parameters.tensors) {
+    const Part part = part_of(tensor, tensor_position);
+    const std::uint64_t key = mix(seed ^ hash_of(tensor.name));
+    const std::int64_t columns = columns_of(tensor.global_shape);
+    float* out = values + tensor.offset;
+    for (std::int64_t r = 0; r < part.valid_rows; ++r) {
+      const std::int64_t row = tensor.file_row + part.first_row + r;
+      for (std::int64_t c = 0; c < part.valid_columns; ++c) {
+        double value = tensor.initial_value;
+        if (tensor.initial_stddev > 0.0) {
+          value +=
+              tensor.initial_stddev * standard_normal(key, row * columns + part.first_column + c);
+        }
+        out[r * part.columns + c] = static_cast<float>(value);
+      }
+    }
+  }
+}
+
+void load_weights(const Parameters& parameters, int tensor_position, const SafetensorsFile& file,
+                  float* values) {
+  std::fill_n(values, parameters.elements, 0.0F);
+  for (const ParameterTensor& tensor : parameters.tensors) {
+    std::string shortened;
+    const std::string& name = name_in(file, tensor.name, shortened);
+    check_shape(tensor, file, name);
+    const ElementReader element(file.tensors().at(name), file.path(), name);
+    const FilePlace place = place_in_file(tensor, file.shape(name));
+    const Part part = part_of(tensor, tensor_position);
+    float* out = values + tensor.offset;
+    for (std::int64_t r = 0; r < part.valid_rows; ++r) {
+      for (std::int64_t c = 0; c < part.valid_columns; ++c) {
+        out[r * part.columns + c] = element(place(part.first_row + r, part.first_column + c));
+      }
+    }
+  }
+}
+
+WeightAssembly::WeightAssembly(const core::Program& program) {
+  std::map<std::string, std::vector<std::int64_t>> shapes;
+  for (const core::Role& role : program.roles) {
+    for (const ParameterTensor& tensor : role.parameters.tensors) {
+      std::vector<std::int64_t> shape = tensor.global_shape;
+      shape.front() += tensor.file_row;
+      if (tensor.file_transposed) std::reverse(shape.begin(), shape.end());
+      std::vector<std::int64_t>& largest = shapes.try_emplace(tensor.name, shape).first->second;
+      for (std::size_t d = 0; d < shape.size(); ++d) largest[d] = std::max(largest[d], shape[d]);
+    }
+  }
+  for (auto& [name, shape] : shapes) {
+    const auto count = static_cast<std::size_t>(rows_of(shape) * columns_of(shape));
+    tensors_.push_back({name, shape, std::vector<float>(count)});
+  }
+}
+
+void WeightAssembly::add(const Parameters& parameters, int tensor_position, const float* values) {
+  for (const ParameterTensor& tensor : parameters.tensors) {
+    if (tensor.counted == core::Counted::Never) continue;
+    const auto found = std::lower_bound(tensors_.begin(), tensors_.end(), tensor.name,
+                                        [](const NamedTensor& candidate, const std::string& name) {
+                                          return candidate.name < name;
+                                        });
+    const FilePlace place = place_in_file(tensor, found->shape);
+    const Part part = part_of(tensor, tensor_position);
+    const float* in = values + tensor.offset;
+    for (std::int64_t r = 0; r < part.valid_rows; ++r) {
+      for (std::int64_t c = 0; c < part.valid_columns; ++c) {
+        found->values[static_cast<std::size_t>(place(part.first_row + r, part.first_column + c))] =
+            in[r * part.columns + c];
+      }
+    }
+  }
+}
+
+}  // namespace orrery::engine

@@ -1,0 +1,37 @@
+#pragma once
+// Parameters at the start and at the end of a run: the same whatever the layout.
+
+#include <cstdint>
+#include <vector>
+
+#include "core/program.h"
+#include "engine/safetensors.h"
+
+namespace orrery::engine {
+
+/// This rank's part of every tensor, drawn from Normal(initial_value, initial_stddev): element i of
+/// the whole tensor depends on (seed, name, i) only. Padding is 0.
+void draw_weights(const core::Parameters&, int tensor_position, std::uint64_t seed, float* values);
+
+/// This rank's part of every tensor, from a file with Hugging Face's names (GPT-2's with or without
+/// the leading "transformer."). F32, BF16 and F16 tensors are read.
+/// @throws ConfigError naming file and tensor when one is missing or of another shape.
+void load_weights(const core::Parameters&, int tensor_position, const SafetensorsFile&,
+                  float* values);
+
+/// The whole tensors of a program, as a weights file keeps them, put together from the ranks'
+/// parts.
+class WeightAssembly {
+ public:
+  explicit WeightAssembly(const core::Program&);
+
+  /// Whether this rank's part is needed: its like on other data ways hold the same.
+  static bool needs(const core::RankBinding& binding) { return binding.data_way == 0; }
+  void add(const core::Parameters&, int tensor_position, const float* values);
+  std::vector<NamedTensor> take() { return std::move(tensors_); }
+
+ private:
+  std::vector<NamedTensor> tensors_;  // Sorted by name.
+};
+
+}  // namespace orrery::engine
