@@ -35,6 +35,7 @@ core::Trace run_hugging_face(const std::string& folder, const core::Model& model
   options.tokens = tokens.get();
   options.initial_weights = fixture(folder + "/model.safetensors");
   options.poison = true;
+  options.threads = 1;
   return execute(lowered(dense_plan(one_rank(8)), model, job), job, options);
 }
 
