@@ -1,0 +1,218 @@
+#include "costmodel/stage_profile.h"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "core/decoder_stage.h"
+#include "core/dependencies.h"
+#include "costmodel/compute_cost.h"
+
+namespace orrery::costmodel {
+namespace {
+
+using core::Bytes;
+using core::Seconds;
+
+/// One stage of a few layers with its blocks, as lowering makes them.
+core::Role lowered_stage(const StageQuestion& question, int layers, const core::Transformer& model,
+                         const core::Job& job) {
+  core::DensePlan plan;
+  plan.tensor = question.tensor;
+  plan.microbatch = question.microbatch;
+  plan.recompute = question.recompute;
+  core::Role role;
+  core::StageSlots slots;
+  if (question.tensor > 1) {
+    slots.tensor = core::GroupSlot(role.group_slots.size());
+    role.group_slots.push_back(core::GroupKind::Tensor);
+  }
+  if (!question.first) slots.previous = core::PeerSlot(role.peer_slots++);
+  if (!question.last) slots.next = core::PeerSlot(role.peer_slots++);
+  const core::StageSlice slice{0, layers, question.first, question.last, question.tensor, 1};
+  const core::DecoderStage stage(model, plan, job, slice, slots, role);
+  role.blocks = {stage.forward(), stage.backward()};
+  role.step = {{core::BlockId(0), 0, {}}, {core::BlockId(1), 0, {}}};
+  core::add_frees(role);
+  core::add_dependencies(role);
+  return role;
+}
+
+struct BlockTime {
+  Seconds makespan, compute, recompute, head;
+};
+
+/// Runs a block's compute and tensor streams, each in order, with every wait; what other streams
+/// bring is there in time.
+class BlockTimer {
+ public:
+  BlockTimer(const StageQuestion& question, const core::Device& device, const FabricCost& fabric,
+             core::DType precision)
+      : question_(question), device_(device), fabric_(fabric), precision_(precision) {}
+
+  BlockTime time(const core::Block& block) const {
+    BlockTime result;
+    Seconds compute_free, tensor_free;
+    std::vector<Seconds> ends;
+    ends.reserve(block.instructions.size());
+    for (const core::Instruction& instruction : block.instructions) {
+      Seconds start;
+      for (const int wait : instruction.waits) {
+        start = std::max(start, ends[static_cast<std::size_t>(wait)]);
+      }
+      const bool computes = instruction.stream == core::Stream::Compute;
+      if (!computes && instruction.stream != core::Stream::Tensor) {
+        ends.push_back(start);
+        continue;
+      }
+      Seconds& free = computes ? compute_free : tensor_free;
+      const Seconds duration = duration_of(instruction);
+      free = std::max(free, start) + duration;
+      ends.push_back(free);
+      if (!computes) continue;
+      result.compute += duration;
+      if (instruction.pass == core::Pass::Recompute) result.recompute += duration;
+      if (instruction.label.rfind("head.", 0) == 0) result.head = free;
+    }
+    result.makespan = compute_free;
+    return result;
+  }
+
+ private:
+  Seconds duration_of(const core::Instruction& instruction) const {
+    if (const auto* compute = std::get_if<core::Compute>(&instruction.operation)) {
+      return compute_time(*compute, device_, precision_);
+    }
+    const auto& collective = std::get<core::Collective>(instruction.operation);
+    const auto algorithm =
+        choose_algorithm(collective.kind, collective.bytes, question_.tensor_alone, fabric_);
+    return collective_time(algorithm, collective.kind, collective.bytes, question_.tensor_shared,
+                           fabric_);
+  }
+
+  const StageQuestion& question_;
+  const core::Device& device_;
+  const FabricCost& fabric_;
+  core::DType precision_;
+};
+
+bool fetched_ahead(const core::Instruction& instruction) {
+  return std::holds_alternative<core::Receive>(instruction.operation) ||
+         instruction.stream == core::Stream::Host;
+}
+
+/// Follows core::memory_profile() through one forward and one backward pass.
+class MemoryWalk {
+ public:
+  explicit MemoryWalk(const core::Role& role) : role_(role), live_(role.buffers.size(), false) {}
+
+  PassMemory walk() {
+    PassMemory result;
+    result.forward_peak = run(role_.blocks[0], result.next_forward);
+    result.saved = now_;
+    result.backward_peak = run(role_.blocks[1], result.next_backward);
+    return result;
+  }
+
+ private:
+  MemoryByTerm run(const core::Block& block, MemoryByTerm& fetched) {
+    const MemoryByTerm before = now_;
+    for (const core::Instruction& instruction : block.instructions) {
+      if (fetched_ahead(instruction)) allocate(instruction);
+    }
+    fetched = now_ + before * -1.0;
+    MemoryByTerm peak = now_;
+    for (const core::Instruction& instruction : block.instructions) {
+      allocate(instruction);
+      if (total(now_) > total(peak)) peak = now_;
+      for (const core::BufferId id : instruction.frees) release(id);
+    }
+    return peak;
+  }
+
+  void allocate(const core::Instruction& instruction) {
+    for (const core::View& view : instruction.writes) {
+      const core::Buffer& buffer = role_.buffers[view.buffer.index()];
+      if (buffer.scope == core::BufferScope::Run || live_[view.buffer.index()]) continue;
+      live_[view.buffer.index()] = true;
+      term(buffer) += buffer.bytes();
+    }
+  }
+  void release(core::BufferId id) {
+    if (!live_[id.index()]) return;
+    live_[id.index()] = false;
+    term(role_.buffers[id.index()]) -= role_.buffers[id.index()].bytes();
+  }
+  Bytes& term(const core::Buffer& buffer) {
+    return now_[static_cast<std::size_t>(memory_term(buffer))];
+  }
+
+  const core::Role& role_;
+  std::vector<bool> live_;
+  MemoryByTerm now_{};
+};
+
+Bytes message_of(const core::Role& role) {
+  Bytes largest;
+  for (const core::Block& block : role.blocks) {
+    for (const core::Instruction& instruction : block.instructions) {
+      if (const auto* send = std::get_if<core::Send>(&instruction.operation)) {
+        largest = std::max(largest, send->bytes);
+      }
+    }
+  }
+  return largest;
+}
+
+AffineSeconds affine(Seconds of_two, Seconds of_three) {
+  const Seconds per_layer = of_three - of_two;
+  return {of_two - per_layer * 2, per_layer};
+}
+
+PassTime pass_time(const BlockTime& two, const BlockTime& three) {
+  return {.makespan = affine(two.makespan, three.makespan),
+          .compute = affine(two.compute, three.compute),
+          .recompute = affine(two.recompute, three.recompute)};
+}
+
+/// Applies `combine` to each part of two memories.
+template <class Combine>
+PassMemory combined(const PassMemory& a, const PassMemory& b, Combine combine) {
+  return {.saved = combine(a.saved, b.saved),
+          .forward_peak = combine(a.forward_peak, b.forward_peak),
+          .backward_peak = combine(a.backward_peak, b.backward_peak),
+          .next_forward = combine(a.next_forward, b.next_forward),
+          .next_backward = combine(a.next_backward, b.next_backward)};
+}
+
+}  // namespace
+
+PassMemory StageProfile::memory(int layers) const {
+  if (layers == 1) return memory_of_one;
+  return combined(memory_of_two, memory_per_layer,
+                  [layers](const MemoryByTerm& two, const MemoryByTerm& each) {
+                    return two + each * (layers - 2);
+                  });
+}
+
+StageProfile profile_stage(const StageQuestion& question, const core::Transformer& model,
+                           const core::Device& device, const FabricCost& fabric,
+                           const core::Job& job) {
+  const core::Role two = lowered_stage(question, 2, model, job);
+  const core::Role three = lowered_stage(question, 3, model, job);
+  const BlockTimer timer(question, device, fabric, job.precision);
+  StageProfile profile;
+  const BlockTime backward = timer.time(two.blocks[1]);
+  profile.forward = pass_time(timer.time(two.blocks[0]), timer.time(three.blocks[0]));
+  profile.backward = pass_time(backward, timer.time(three.blocks[1]));
+  profile.head_backward = backward.head;
+  profile.message = message_of(two);
+  profile.memory_of_one = MemoryWalk(lowered_stage(question, 1, model, job)).walk();
+  profile.memory_of_two = MemoryWalk(two).walk();
+  profile.memory_per_layer =
+      combined(MemoryWalk(three).walk(), profile.memory_of_two,
+               [](const MemoryByTerm& a, const MemoryByTerm& b) { return a + b * -1.0; });
+  return profile;
+}
+
+}  // namespace orrery::costmodel
