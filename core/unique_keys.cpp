@@ -58,8 +58,8 @@ double expected_unique_keys(std::int64_t rows, double zipf_exponent, double look
 double expected_unique_keys(const ClickThrough& model, double samples) {
   double unique = 0.0;
   for (const EmbeddingTable& table : model.tables) {
-    unique +=
-        expected_unique_keys(table.rows, table.zipf_exponent, samples * table.lookups_per_sample);
+    const std::int64_t rows = table.rows / table.lookups_per_sample;
+    unique += table.lookups_per_sample * expected_unique_keys(rows, table.zipf_exponent, samples);
   }
   return unique;
 }

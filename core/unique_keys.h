@@ -15,7 +15,8 @@ namespace orrery::core {
 /// @param zipf_exponent  s ≥ 0; 0 is uniform.
 double expected_unique_keys(std::int64_t rows, double zipf_exponent, double lookups);
 
-/// Over all tables of a model, for a batch of that many samples.
+/// Over all tables of a model, for a batch of that many samples. The fields that look up in a table
+/// have equal ranges of its rows each (core/lowering_sparse.h, embedding_of).
 double expected_unique_keys(const ClickThrough&, double samples);
 
 }  // namespace orrery::core

@@ -72,9 +72,9 @@ TEST(ExpectedUniqueKeys, TablesAdd) {
   ClickThrough model;
   model.tables = {
       {.name = "a", .rows = 1000, .dim = 8, .lookups_per_sample = 1, .zipf_exponent = 1.0},
-      {.name = "b", .rows = 50, .dim = 8, .lookups_per_sample = 3, .zipf_exponent = 0.0}};
+      {.name = "b", .rows = 51, .dim = 8, .lookups_per_sample = 3, .zipf_exponent = 0.0}};
   EXPECT_DOUBLE_EQ(expected_unique_keys(model, 64.0),
-                   expected_unique_keys(1000, 1.0, 64.0) + expected_unique_keys(50, 0.0, 192.0));
+                   expected_unique_keys(1000, 1.0, 64.0) + 3 * expected_unique_keys(17, 0.0, 64.0));
 }
 
 }  // namespace
