@@ -85,23 +85,24 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view c
   if (const int error = file.rename_to(path)) fail(path, "write", error);
 }
 
-std::string read_whole_file(const std::filesystem::path& path) {
+std::string read_whole_file(const std::filesystem::path& path, std::size_t at_most) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) fail(path, "read", errno);
   std::string content;
   char block[65536];
-  ssize_t got = 0;
   int error = 0;
-  while ((got = ::read(descriptor, block, sizeof block)) != 0) {
-    if (got > 0) {
-      content.append(block, static_cast<std::size_t>(got));
-    } else if (errno != EINTR) {
-      error = errno;
-      break;
-    }
+  while (content.size() <= at_most) {
+    const ssize_t got = ::read(descriptor, block, sizeof block);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) error = errno;
+    if (got <= 0) break;
+    content.append(block, static_cast<std::size_t>(got));
   }
   ::close(descriptor);
   if (error != 0) fail(path, "read", error);
+  if (content.size() > at_most) {
+    throw ConfigError(fmt::format("{}: is larger than {} bytes", path.string(), at_most));
+  }
   return content;
 }
 

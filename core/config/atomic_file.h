@@ -1,7 +1,9 @@
 #pragma once
 // Files that appear complete or not at all.
 
+#include <cstddef>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -13,7 +15,8 @@ namespace orrery::core {
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
 /// The whole file.
-/// @throws SystemError naming path and reason.
-std::string read_whole_file(const std::filesystem::path& path);
+/// @throws SystemError naming path and reason; ConfigError where it has more than `at_most` bytes.
+std::string read_whole_file(const std::filesystem::path& path,
+                            std::size_t at_most = std::numeric_limits<std::size_t>::max());
 
 }  // namespace orrery::core

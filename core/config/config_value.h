@@ -2,6 +2,7 @@
 // What a TOML or JSON file says, with the line and column of every value: what the readers of
 // models, clusters, devices, jobs and plans see. The parsing libraries stay behind it.
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -21,6 +22,9 @@ struct ConfigValue {
   int line = 1;
   int column = 1;
 };
+
+/// Files beyond this are not read: no config comes near it, and /dev/zero has no end.
+inline constexpr std::size_t kLargestConfig = 16U << 20U;
 
 /// "a text", "an integer", ...: for messages.
 std::string kind_of(const ConfigValue&);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -46,19 +47,21 @@ class CountingIterator {
   std::size_t* taken_;
 };
 
+/// A place in a text; it only moves forward, so that a file is walked once.
 struct Position {
+  std::size_t offset = 0;
   int line = 1;
   int column = 1;
+
+  void advance(std::string_view text, std::size_t to) {
+    for (; offset < std::min(to, text.size()); ++offset) {
+      column = text[offset] == '\n' ? 1 : column + 1;
+      if (text[offset] == '\n') ++line;
+    }
+  }
 };
 
-Position position_of(std::string_view text, std::size_t offset) {
-  Position at;
-  for (const char c : text.substr(0, offset)) {
-    at.column = c == '\n' ? 1 : at.column + 1;
-    if (c == '\n') ++at.line;
-  }
-  return at;
-}
+constexpr std::size_t kDeepest = 100;  // Values are destroyed by recursion.
 
 /// Builds a ConfigValue from the parser's events.
 class Builder : public Json::json_sax_t {
@@ -83,31 +86,38 @@ class Builder : public Json::json_sax_t {
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
     key_ = std::move(name);
-    key_at_ = token_start();
+    move_to_token();
+    key_at_ = at_;
     previous_end_ = *taken_;
     return true;
   }
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::detail::exception& error) override {
-    error_ = error.what();
-    error_at_ = position;
-    return false;
+    // nlohmann's sentence without its "[json.exception...] parse error at line 3, column 5: ".
+    const std::string what = error.what();
+    const auto colon = what.find(": ");
+    at_.advance(text_, position == 0 ? 0 : position - 1);
+    return fail(colon == std::string::npos ? what : what.substr(colon + 2));
   }
 
   ConfigValue root;
-  std::optional<std::string> error_;
-  std::size_t error_at_ = 0;
+
+  /// "line:column: what is wrong", of a text that is no JSON.
+  const std::optional<std::string>& error() const { return error_; }
 
  private:
   /// The token of this event starts after the previous one and what separates them.
-  std::size_t token_start() const {
-    const auto start = text_.find_first_not_of(" \t\r\n:,", previous_end_);
-    return start == std::string_view::npos ? text_.size() : start;
+  void move_to_token() { at_.advance(text_, text_.find_first_not_of(" \t\r\n:,", previous_end_)); }
+
+  bool fail(const std::string& why) {
+    error_ = fmt::format("{}:{}: {}", at_.line, at_.column, why);
+    return false;
   }
 
   template <class T>
   ConfigValue* place(T data) {
-    const Position at = position_of(text_, key_at_ ? *key_at_ : token_start());
+    move_to_token();
+    const Position at = key_at_.value_or(at_);
     ConfigValue value{std::move(data), at.line, at.column};
     previous_end_ = *taken_;
     if (open_.empty()) {
@@ -131,6 +141,7 @@ class Builder : public Json::json_sax_t {
   }
   template <class T>
   bool open(T empty) {
+    if (open_.size() == kDeepest) return fail("tables and arrays are nested too deep");
     open_.push_back(place(std::move(empty)));
     return true;
   }
@@ -144,30 +155,23 @@ class Builder : public Json::json_sax_t {
   const std::size_t* taken_;
   std::size_t previous_end_ = 0;
   std::string key_;
-  std::optional<std::size_t> key_at_;
+  std::optional<Position> key_at_;
+  Position at_;
+  std::optional<std::string> error_;
   std::vector<ConfigValue*> open_;
 };
-
-/// nlohmann's sentence without its "[json.exception...] parse error at line 3, column 5: ".
-std::string reason(const std::string& what) {
-  const auto colon = what.find(": ");
-  return colon == std::string::npos ? what : what.substr(colon + 2);
-}
 
 }  // namespace
 
 ConfigValue parse_json_file(const std::filesystem::path& path) {
-  const std::string text = read_whole_file(path);
+  const std::string text = read_whole_file(path, kLargestConfig);
   std::size_t taken = 0;
   Builder builder(text, &taken);
   const CountingIterator begin(text.data(), &taken);
   const CountingIterator end(text.data() + text.size(), &taken);
   Json::sax_parse(begin, end, &builder);
-  if (builder.error_) {
-    const std::size_t offset = builder.error_at_ == 0 ? 0 : builder.error_at_ - 1;
-    const Position at = position_of(text, std::min(offset, text.size()));
-    throw ConfigError(
-        fmt::format("{}:{}:{}: {}", path.string(), at.line, at.column, reason(*builder.error_)));
+  if (builder.error()) {
+    throw ConfigError(fmt::format("{}:{}", path.string(), *builder.error()));
   }
   if (!std::holds_alternative<ConfigValue::Table>(builder.root.data)) {
     throw ConfigError(fmt::format("{}:1:1: a JSON object is expected, found {}", path.string(),

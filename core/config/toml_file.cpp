@@ -42,7 +42,7 @@ ConfigValue convert(const toml::node& node) {
 }  // namespace
 
 ConfigValue parse_toml_file(const std::filesystem::path& path) {
-  const std::string text = read_whole_file(path);
+  const std::string text = read_whole_file(path, kLargestConfig);
   try {
     const toml::table table = toml::parse(text, path.string());
     return convert(table);

@@ -9,6 +9,8 @@
 
 #include "core/config/atomic_file.h"
 #include "core/config/read.h"
+#include "core/error.h"
+#include "tests/core/temporary_folder.h"
 
 namespace orrery::core {
 namespace {
@@ -119,6 +121,27 @@ TEST(Configs, EveryJobIsRead) {
     SCOPED_TRACE(file.string());
     EXPECT_GE(read_job(file).global_batch, 1);
   }
+}
+
+/// Reads beginnings of a file, cut at every seventh byte; none may do worse than throw ConfigError.
+template <class Read>
+void read_cuts(const fs::path& file, Read read) {
+  const TemporaryFolder folder;
+  const std::string whole = read_whole_file(file);
+  for (std::size_t length = 0; length < whole.size(); length += 7) {
+    try {
+      read(folder.write("cut.toml", whole.substr(0, length)));
+    } catch (const ConfigError& error) {
+      EXPECT_NE(std::string(error.what()).find("cut.toml:"), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(Configs, CutOffFilesAreReadOrRefused) {
+  read_cuts(kConfigs / "devices" / "a100-80gb.toml", read_device);
+  read_cuts(kConfigs / "jobs" / "gpt-nano-cpu.toml", read_job);
+  read_cuts(kConfigs / "plans" / "llama-3-70b-512.toml", read_plan);
+  read_cuts(kConfigs / "models" / "deepfm-tiny.toml", read_model);
 }
 
 TEST(Configs, EveryPlanFitsItsModelClusterAndJob) {

@@ -1,0 +1,48 @@
+// The examples in docs/files.md are files that can be read.
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/config/atomic_file.h"
+#include "core/config/read.h"
+#include "tests/core/temporary_folder.h"
+
+namespace orrery::core {
+namespace {
+
+/// The ```toml blocks below the heading that starts with `heading`, up to the next heading.
+std::vector<std::string> examples_under(const std::string& heading) {
+  const std::string text = read_whole_file(std::string(ORRERY_SOURCE_DIR) + "/docs/files.md");
+  const auto begin = text.find("\n## " + heading);
+  EXPECT_NE(begin, std::string::npos) << heading;
+  const std::string section = text.substr(begin, text.find("\n## ", begin + 1) - begin);
+  const std::string fence = "```toml\n";
+  std::vector<std::string> blocks;
+  for (auto at = section.find(fence); at != std::string::npos; at = section.find(fence, at + 1)) {
+    const auto start = at + fence.size();
+    blocks.push_back(section.substr(start, section.find("```", start) - start));
+  }
+  return blocks;
+}
+
+TEST(DocumentedFiles, AreReadable) {
+  const TemporaryFolder folder;
+  const std::string device = examples_under("Device").at(0);
+  EXPECT_EQ(read_device(folder.write("devices/h100-sxm.toml", device)).operators.size(), 1U);
+  const std::string cluster = examples_under("Cluster").at(0);
+  EXPECT_EQ(read_cluster(folder.write("clusters/pod.toml", cluster)).devices(), 512);
+  const std::string model = examples_under("Click-through model").at(0);
+  EXPECT_EQ(read_model(folder.write("deepfm.toml", model)).name, "deepfm");
+  const std::string job = examples_under("Job").at(0);
+  EXPECT_EQ(read_job(folder.write("job.toml", job)).steps, 100);
+  const auto plans = examples_under("Plan");
+  EXPECT_EQ(read_plan(folder.write("dense.toml", plans.at(0))).devices(), 512);
+  const std::string head = plans.at(0).substr(0, plans.at(0).find("[dense]"));
+  EXPECT_EQ(read_plan(folder.write("sparse.toml", head + plans.at(1))).devices(), 8);
+}
+
+}  // namespace
+}  // namespace orrery::core
