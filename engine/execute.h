@@ -17,28 +17,28 @@ namespace orrery::engine {
 /// A finished step.
 struct StepReport {
   int step = 0;  ///< From 0.
-  std::optional<double> loss;
-  std::optional<double> gradient_norm;  ///< Before clipping.
+  std::optional<double> loss{};
+  std::optional<double> gradient_norm{};  ///< Before clipping.
   double seconds = 0.0;
 };
 
 struct ExecuteOptions {
   const TokenSource* tokens = nullptr;  ///< Where the job's data are not used.
-  std::optional<int> steps;             ///< Instead of the job's.
+  std::optional<int> steps{};           ///< Instead of the job's.
   /// Safetensors file with Hugging Face's names, instead of the job's; drawn from the job's seed
   /// where neither names one.
-  std::optional<std::filesystem::path> initial_weights;
-  std::optional<std::filesystem::path> final_weights;  ///< Written when the last step has ended.
+  std::optional<std::filesystem::path> initial_weights{};
+  std::optional<std::filesystem::path> final_weights{};  ///< Written when the last step has ended.
   /// Called after every step by the first rank that knows the loss, on that rank's thread.
-  std::function<void(const StepReport&)> on_step;
+  std::function<void(const StepReport&)> on_step{};
   bool profile = true;   ///< Record spans and memory.
   int profile_from = 0;  ///< First step to record.
-  std::optional<int>
-      threads;  ///< Of each rank's matrix products; default cores / ranks, at least 1.
+  /// Of each rank's matrix products; default cores / ranks, at least 1.
+  std::optional<int> threads{};
 
   // For tests.
-  bool poison = false;                      ///< Fill what is allocated with NaN.
-  std::optional<std::uint64_t> delay_seed;  ///< Random delays and order: RankInterpreter.
+  bool poison = false;                        ///< Fill what is allocated with NaN.
+  std::optional<std::uint64_t> delay_seed{};  ///< Random delays and order: RankInterpreter.
 };
 
 /// Runs the program with one thread per rank of this process. The trace holds the recorded steps'

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/cluster.h"
+#include "core/config/read.h"
 #include "core/lowering.h"
 
 namespace orrery::engine {
@@ -12,37 +13,8 @@ std::filesystem::path fixture(const std::string& name) {
   return std::filesystem::path(ORRERY_SOURCE_DIR) / "tests/fixtures/parity" / name;
 }
 
-core::Model tiny_gpt2() {
-  core::Transformer t;
-  t.family = core::ModelFamily::Gpt2;
-  t.layers = 2;
-  t.hidden = 64;
-  t.heads = t.kv_heads = 4;
-  t.head_dim = 16;
-  t.ffn = 256;
-  t.vocab = 256;
-  t.max_positions = 32;
-  t.qkv_bias = t.linear_bias = true;
-  t.tied_embeddings = true;
-  return {"tiny gpt2", t, std::nullopt};
-}
-
-core::Model tiny_llama() {
-  core::Transformer t;
-  t.family = core::ModelFamily::Llama;
-  t.layers = 2;
-  t.hidden = 64;
-  t.heads = 4;
-  t.kv_heads = 2;
-  t.head_dim = 16;
-  t.ffn = 176;
-  t.vocab = 256;
-  t.max_positions = 32;
-  t.normalization = core::Normalization::RmsNorm;
-  t.activation = core::ActivationKind::SwiGlu;
-  t.position = core::PositionKind::Rotary;
-  return {"tiny llama", t, std::nullopt};
-}
+core::Model tiny_gpt2() { return core::read_model(fixture("hf/gpt2/config.json")); }
+core::Model tiny_llama() { return core::read_model(fixture("hf/llama/config.json")); }
 
 core::Job tiny_job() {
   core::Job job;
