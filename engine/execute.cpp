@@ -22,21 +22,27 @@ namespace {
 
 using core::Rank;
 
-// The job's token data, where the program reads tokens and the caller gave none.
-class Tokens {
+// The job's data, where the program reads any and the caller gave none.
+class OpenedData {
  public:
-  Tokens(const core::Program& program, const core::Job& job, const ExecuteOptions& options)
-      : source_(options.tokens) {
+  OpenedData(const core::Program& program, const core::Job& job, const ExecuteOptions& options) {
+    sources_.tokens = options.tokens;
     const std::int64_t vocab = vocabulary_of(program);
-    if (source_ != nullptr || vocab == 0) return;
-    opened_ = open_tokens(job, vocab);
-    source_ = opened_.get();
+    if (sources_.tokens == nullptr && vocab > 0) {
+      tokens_ = open_tokens(job, vocab);
+      sources_.tokens = tokens_.get();
+    }
+    if (program.embedding) {
+      samples_ = open_samples(program, job);
+      sources_.samples = samples_.get();
+    }
   }
-  const TokenSource* source() const { return source_; }
+  const DataSources& sources() const { return sources_; }
 
  private:
-  std::unique_ptr<TokenSource> opened_;
-  const TokenSource* source_;
+  std::unique_ptr<TokenSource> tokens_;
+  std::unique_ptr<CriteoFile> samples_;
+  DataSources sources_;
 };
 
 // Remembers what the first rank that failed threw.
@@ -80,6 +86,10 @@ void write_final(const core::Program& program, const std::vector<std::unique_ptr
                  const std::filesystem::path& path) {
   WeightAssembly assembly(program);
   for (std::size_t r = 0; r < runs.size(); ++r) {
+    if (!runs[r]->shard_rows().empty()) {
+      assembly.add_shard(*program.embedding, program.ranks[r].server.value(),
+                         runs[r]->shard_rows());
+    }
     if (runs[r]->parameters() == nullptr || !WeightAssembly::needs(program.ranks[r])) continue;
     assembly.add(program.role_of(Rank(r)).parameters, runs[r]->tensor_position(),
                  runs[r]->parameters());
@@ -91,7 +101,7 @@ void write_final(const core::Program& program, const std::vector<std::unique_ptr
 
 core::Trace execute(const core::Program& program, const core::Job& job,
                     const ExecuteOptions& options) {
-  const Tokens tokens(program, job, options);
+  const OpenedData data(program, job, options);
   const auto epoch = std::chrono::steady_clock::now();
   // What other ranks' threads reach into outlives all threads: the fabric, the communicators and
   // the ranks' buffers.
@@ -101,7 +111,7 @@ core::Trace execute(const core::Program& program, const core::Job& job,
   for (int r = 0; r < fabric.ranks(); ++r) {
     communicators.push_back(fabric.communicator(Rank(r)));
     runs.push_back(std::make_unique<RankRun>(program, job, *communicators.back(), options,
-                                             tokens.source(), epoch));
+                                             data.sources(), epoch));
   }
   FirstFailure failure;
   std::vector<std::thread> threads;
@@ -124,8 +134,8 @@ std::optional<core::Trace> execute_rank(const core::Program& program, const core
                             " ranks, the job was started with " +
                             std::to_string(communicator.ranks()));
   }
-  const Tokens tokens(program, job, options);
-  RankRun run(program, job, communicator, options, tokens.source(), common_epoch(communicator));
+  const OpenedData data(program, job, options);
+  RankRun run(program, job, communicator, options, data.sources(), common_epoch(communicator));
   run.run();
   if (options.final_weights) {
     std::optional<WeightAssembly> assembly = gather_weights(program, communicator, run);

@@ -41,6 +41,11 @@ std::int64_t nanoseconds() {
       .count();
 }
 
+std::int64_t shard_elements(const core::Program& program, Rank rank) {
+  const core::Role& role = program.role_of(rank);
+  return role.buffers[role.shard.value().rows.index()].elements();
+}
+
 constexpr int kRoundTrips = 8;
 
 // Answers rank 0's questions for the time, then hears how far this clock is ahead and the epoch.
@@ -120,8 +125,14 @@ std::optional<WeightAssembly> gather_weights(const core::Program& program,
     return program.role_of(rank).parameters.values.has_value() &&
            WeightAssembly::needs(program.ranks[rank.index()]);
   };
+  const auto shard_bytes = [&](Rank rank) {
+    return static_cast<std::size_t>(shard_elements(program, rank)) * sizeof(float);
+  };
   const Rank self = communicator.rank();
   if (self != Rank(0)) {
+    if (program.role_of(self).shard) {
+      send(communicator, Rank(0), run.shard_rows().data(), shard_bytes(self));
+    }
     if (needed(self)) send(communicator, Rank(0), run.parameters(), part_bytes(self));
     return std::nullopt;
   }
@@ -129,6 +140,15 @@ std::optional<WeightAssembly> gather_weights(const core::Program& program,
   std::vector<float> part;
   for (int r = 0; r < communicator.ranks(); ++r) {
     const Rank rank(r);
+    if (program.role_of(rank).shard) {
+      std::span<const float> rows = run.shard_rows();
+      if (rank != self) {
+        part.resize(static_cast<std::size_t>(shard_elements(program, rank)));
+        receive(communicator, rank, part.data(), shard_bytes(rank));
+        rows = part;
+      }
+      assembly.add_shard(*program.embedding, program.ranks[rank.index()].server.value(), rows);
+    }
     if (!needed(rank)) continue;
     const core::Role& role = program.role_of(rank);
     const float* values = run.parameters();

@@ -14,15 +14,16 @@ using core::Bytes;
 using core::Seconds;
 
 struct BytesOf {
+  Bytes at_run_time;
+
   Bytes operator()(const core::Compute&) const { return Bytes(0.0); }
   Bytes operator()(const core::Collective& op) const { return op.bytes; }
   Bytes operator()(const core::Send& op) const { return op.bytes; }
   Bytes operator()(const core::Receive& op) const { return op.bytes; }
-  // Known only at run time.
-  Bytes operator()(const core::Pull&) const { return Bytes(0.0); }
-  Bytes operator()(const core::Push&) const { return Bytes(0.0); }
-  Bytes operator()(const core::ServePull&) const { return Bytes(0.0); }
-  Bytes operator()(const core::ServePush&) const { return Bytes(0.0); }
+  Bytes operator()(const core::Pull&) const { return at_run_time; }
+  Bytes operator()(const core::Push&) const { return at_run_time; }
+  Bytes operator()(const core::ServePull&) const { return at_run_time; }
+  Bytes operator()(const core::ServePush&) const { return at_run_time; }
 };
 
 void add_records(core::TraceBuilder& builder, const core::Program& program, core::Rank rank,
@@ -33,7 +34,8 @@ void add_records(core::TraceBuilder& builder, const core::Program& program, core
         flat.instructions[static_cast<std::size_t>(record.instruction)];
     builder.add(rank, {record.step, instruction.call, instruction.index}, Seconds(record.start),
                 Seconds(record.start), Seconds(record.end),
-                std::visit(BytesOf{}, instruction.source->operation));
+                std::visit(BytesOf{Bytes(static_cast<double>(record.bytes))},
+                           instruction.source->operation));
   }
   core::Counter memory;
   memory.name = "live memory";

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/job.h"
+#include "engine/data_sources.h"
 #include "engine/rank_program.h"
-#include "engine/token_source.h"
 
 namespace orrery::engine {
 
@@ -43,8 +43,8 @@ struct OperatorContext {
   const RankProgram& program;
   const core::Job& job;
   Workspace& workspace;
-  int tensor_position = 0;              ///< Of this rank within its role's tensor group.
-  const TokenSource* tokens = nullptr;  ///< Null where the run has none.
+  int tensor_position = 0;  ///< Of this rank within its role's tensor group.
+  DataSources data;
   int step = 0;
   std::optional<int> microbatch;
   std::span<const Operand> reads;  ///< In the order that core/operator.h states.

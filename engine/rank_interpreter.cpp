@@ -204,7 +204,7 @@ OperatorContext RankInterpreter::context_of(const FlatInstruction& flat, const S
           .job = job_,
           .workspace = workspace_,
           .tensor_position = tensor_position_,
-          .tokens = options_.tokens,
+          .data = options_.data,
           .step = step_,
           .microbatch = flat.microbatch,
           .reads = state.reads,
@@ -214,7 +214,10 @@ OperatorContext RankInterpreter::context_of(const FlatInstruction& flat, const S
 void RankInterpreter::finish(std::size_t stream, std::int32_t instruction, double end) {
   const FlatInstruction& flat = program_.instructions[static_cast<std::size_t>(instruction)];
   StreamState& state = streams_[stream];
-  if (recording_) records_.push_back({step_, instruction, state.start, end});
+  if (recording_) {
+    const std::int64_t bytes = flat.computes ? 0 : state.lane.bytes_moved();
+    records_.push_back({step_, instruction, state.start, end, bytes});
+  }
   for (std::int32_t i = flat.successors.begin; i < flat.successors.end; ++i) {
     --waits_[static_cast<std::size_t>(program_.successors[static_cast<std::size_t>(i)])];
   }

@@ -28,6 +28,7 @@ struct InstructionRecord {
   std::int32_t instruction = 0;  ///< Into RankProgram::instructions.
   double start = 0.0;
   double end = 0.0;
+  std::int64_t bytes = 0;  ///< Of a communication whose size is known only at run time.
 };
 
 struct MemorySample {
@@ -39,7 +40,7 @@ struct MemorySample {
 int tensor_position(const core::Program&, core::Rank);
 
 struct InterpreterOptions {
-  const TokenSource* tokens = nullptr;
+  DataSources data;
   bool poison = false;  ///< See BufferPool.
   /// Holds every instruction back by a random time and takes ready ones in random order: what
   /// respects the dependencies must not change the result.

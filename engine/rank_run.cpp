@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "engine/message_tag.h"
 #include "engine/safetensors.h"
+#include "engine/store.h"
 #include "engine/weights.h"
 
 namespace orrery::engine {
@@ -54,29 +55,60 @@ void synchronize(Communicator& communicator, const core::Program& program) {
 }
 
 RankRun::RankRun(const core::Program& program, const core::Job& job, Communicator& communicator,
-                 const ExecuteOptions& options, const TokenSource* tokens,
+                 const ExecuteOptions& options, DataSources data,
                  std::chrono::steady_clock::time_point epoch)
     : program_(program),
       job_(job),
       communicator_(communicator),
       options_(options),
       interpreter_(program, job, communicator.rank(), communicator,
-                   {.tokens = tokens,
+                   {.data = data,
                     .poison = options.poison,
                     .delay_seed = options.delay_seed,
                     .epoch = epoch}),
       reports_(reports_loss(program, communicator.rank())) {}
 
+std::span<float> RankRun::run_floats(core::BufferId buffer) const {
+  const auto elements = interpreter_.program().role->buffers[buffer.index()].elements();
+  return {reinterpret_cast<float*>(interpreter_.run_buffer(buffer)),
+          static_cast<std::size_t>(elements)};
+}
+
 void RankRun::set_weights() {
-  const core::Parameters& parameters = interpreter_.program().role->parameters;
-  if (!parameters.values) return;
-  auto* values = reinterpret_cast<float*>(interpreter_.run_buffer(*parameters.values));
   std::optional<std::filesystem::path> path = options_.initial_weights;
   if (!path && job_.initial_weights) path = *job_.initial_weights;
-  if (path) {
-    load_weights(parameters, tensor_position(), SafetensorsFile(*path), values);
+  std::optional<SafetensorsFile> file;
+  if (path) file.emplace(*path);
+  set_parameters(file ? &*file : nullptr);
+  set_shard(file ? &*file : nullptr);
+}
+
+void RankRun::set_parameters(const SafetensorsFile* file) {
+  const core::Parameters& parameters = interpreter_.program().role->parameters;
+  if (!parameters.values) return;
+  if (job_.optimizer.kind == core::OptimizerKind::AdaGrad) {
+    for (const core::BufferId state : parameters.optimizer_state) {
+      std::ranges::fill(run_floats(state), static_cast<float>(job_.optimizer.initial_accumulator));
+    }
+  }
+  float* values = run_floats(*parameters.values).data();
+  if (file != nullptr) {
+    load_weights(parameters, tensor_position(), *file, values);
   } else {
     draw_weights(parameters, tensor_position(), job_.seed, values);
+  }
+}
+
+void RankRun::set_shard(const SafetensorsFile* file) {
+  const RankProgram& rank = interpreter_.program();
+  if (!rank.role->shard) return;
+  const auto& state = rank.role->shard->state;
+  Store store(*program_.embedding, rank.binding->server.value(), run_floats(rank.role->shard->rows),
+              state ? run_floats(*state) : std::span<float>());
+  if (file != nullptr) {
+    store.initialize(*file, job_.sparse_optimizer.value());
+  } else {
+    store.initialize(job_.seed, job_.sparse_optimizer.value());
   }
 }
 
@@ -118,6 +150,11 @@ const float* RankRun::parameters() const {
   const core::Parameters& parameters = interpreter_.program().role->parameters;
   if (!parameters.values) return nullptr;
   return reinterpret_cast<const float*>(interpreter_.run_buffer(*parameters.values));
+}
+
+std::span<const float> RankRun::shard_rows() const {
+  const auto& shard = interpreter_.program().role->shard;
+  return shard ? run_floats(shard->rows) : std::span<float>();
 }
 
 }  // namespace orrery::engine

@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "engine/execute.h"
 #include "engine/rank_interpreter.h"
+#include "engine/safetensors.h"
 
 namespace orrery::engine {
 
@@ -27,8 +29,8 @@ void synchronize(Communicator&, const core::Program&);
 class RankRun {
  public:
   /// Allocates the rank's buffers. Everything given outlives it.
-  RankRun(const core::Program&, const core::Job&, Communicator&, const ExecuteOptions&,
-          const TokenSource*, std::chrono::steady_clock::time_point epoch);
+  RankRun(const core::Program&, const core::Job&, Communicator&, const ExecuteOptions&, DataSources,
+          std::chrono::steady_clock::time_point epoch);
 
   /// Initial weights and all steps. `report` after each, where this rank has the loss.
   void run();
@@ -37,10 +39,15 @@ class RankRun {
   const RankInterpreter& interpreter() const { return interpreter_; }
   /// The flat parameter buffer; null for a role without.
   const float* parameters() const;
+  /// The rows that the rank serves; empty for a role without.
+  std::span<const float> shard_rows() const;
   int tensor_position() const { return interpreter_.tensor_position(); }
 
  private:
   void set_weights();
+  void set_parameters(const SafetensorsFile*);
+  void set_shard(const SafetensorsFile*);
+  std::span<float> run_floats(core::BufferId) const;
   void keep(int step, double start, double end);
 
   const core::Program& program_;

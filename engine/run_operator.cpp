@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 
 #include "core/error.h"
+#include "engine/operands.h"
 #include "engine/operators/activation.h"
 #include "engine/operators/attention.h"
 #include "engine/operators/cross_entropy.h"
@@ -14,52 +14,14 @@
 #include "engine/operators/optimizer.h"
 #include "engine/operators/rotate.h"
 #include "engine/parameter_ranges.h"
+#include "engine/run_click_through.h"
 
 namespace orrery::engine {
 
 namespace {
 
-// Operands of one instruction, checked against what the operator will touch.
-class Operands {
- public:
-  explicit Operands(const OperatorContext& context) : context_(context) {}
-
-  const float* in(std::size_t i, std::int64_t count) const {
-    return at(context_.reads, i, count, "reads").floats();
-  }
-  const std::int32_t* ints(std::size_t i, std::int64_t count) const {
-    return at(context_.reads, i, count, "reads").ints();
-  }
-  float* out(std::size_t i, std::int64_t count) const {
-    return at(context_.writes, i, count, "writes").floats();
-  }
-  std::int32_t* ints_out(std::size_t i, std::int64_t count) const {
-    return at(context_.writes, i, count, "writes").ints();
-  }
-  // Like in() and out(), or null where the operator has no such operand.
-  const float* in_if(bool present, std::size_t i, std::int64_t count) const {
-    return present ? in(i, count) : nullptr;
-  }
-  float* out_if(bool present, std::size_t i, std::int64_t count) const {
-    return present ? out(i, count) : nullptr;
-  }
-
- private:
-  static const Operand& at(std::span<const Operand> operands, std::size_t i, std::int64_t count,
-                           const char* which) {
-    if (i < operands.size() && operands[i].count >= count) return operands[i];
-    const std::string found =
-        i < operands.size() ? std::to_string(operands[i].count) + " elements" : "nothing";
-    throw core::SystemError(std::string("unsound program: an operator ") + which + " operand " +
-                            std::to_string(i) + " of " + std::to_string(count) +
-                            " elements, found " + found);
-  }
-
-  const OperatorContext& context_;
-};
-
 void run(const core::LoadTokens& op, const OperatorContext& context) {
-  if (context.tokens == nullptr) {
+  if (context.data.tokens == nullptr) {
     throw core::SystemError("the program reads tokens, but the run has no token data");
   }
   const Operands at(context);
@@ -68,8 +30,8 @@ void run(const core::LoadTokens& op, const OperatorContext& context) {
                                   context.program.program->microbatches +
                               context.microbatch.value_or(0)) *
                              op.sequences;
-  context.tokens->read(context.step, first, op.sequences, op.sequence, at.ints_out(0, count),
-                       at.ints_out(1, count));
+  context.data.tokens->read(context.step, first, op.sequences, op.sequence, at.ints_out(0, count),
+                            at.ints_out(1, count));
 }
 
 std::int64_t first_row(int vocab_ways, std::int64_t vocab_rows, const OperatorContext& context) {
@@ -253,12 +215,6 @@ void run(const core::OptimizerUpdate& op, const OperatorContext& context) {
     optimizer_update(step, range.count, gradients + from, parameters + from,
                      m == nullptr ? nullptr : m + from, v == nullptr ? nullptr : v + from);
   }
-}
-
-// The operators of click-through models.
-template <class Op>
-void run(const Op&, const OperatorContext&) {
-  throw core::SystemError("click-through operators are not part of this build");
 }
 
 }  // namespace

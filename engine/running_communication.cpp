@@ -1,7 +1,10 @@
 #include "engine/running_communication.h"
 
+#include <utility>
+
 #include "core/error.h"
 #include "engine/message_tag.h"
+#include "engine/parameter_server.h"
 
 namespace orrery::engine {
 
@@ -23,10 +26,6 @@ core::Rank peer_of(core::PeerSlot slot, const OperatorContext& context) {
   return context.program.binding->peers[slot.index()];
 }
 
-[[noreturn]] void no_parameter_server(const core::Instruction& instruction) {
-  throw core::SystemError(instruction.label + ": parameter servers are not part of this build");
-}
-
 }  // namespace
 
 void CommunicationLane::start(const core::Instruction& instruction, const OperatorContext& context,
@@ -45,6 +44,10 @@ bool CommunicationLane::poll(Communicator& communicator) {
       return other_->poll(communicator);
   }
   return true;
+}
+
+std::int64_t CommunicationLane::bytes_moved() const {
+  return kind_ == Kind::Other ? static_cast<std::int64_t>(other_->bytes()) : 0;
 }
 
 void CommunicationLane::start(const core::Compute&, const core::Instruction& instruction,
@@ -89,24 +92,29 @@ void CommunicationLane::start(const core::Receive& op, const core::Instruction& 
                                         bytes_of(message));
 }
 
-void CommunicationLane::start(const core::Pull&, const core::Instruction& instruction,
-                              const OperatorContext&, Communicator&) {
-  no_parameter_server(instruction);
+void CommunicationLane::start(const core::Pull& op, const core::Instruction&,
+                              const OperatorContext& context, Communicator& communicator) {
+  start_other(start_parameter_server(op, context, communicator));
 }
 
-void CommunicationLane::start(const core::Push&, const core::Instruction& instruction,
-                              const OperatorContext&, Communicator&) {
-  no_parameter_server(instruction);
+void CommunicationLane::start(const core::Push& op, const core::Instruction&,
+                              const OperatorContext& context, Communicator& communicator) {
+  start_other(start_parameter_server(op, context, communicator));
 }
 
-void CommunicationLane::start(const core::ServePull&, const core::Instruction& instruction,
-                              const OperatorContext&, Communicator&) {
-  no_parameter_server(instruction);
+void CommunicationLane::start(const core::ServePull& op, const core::Instruction&,
+                              const OperatorContext& context, Communicator& communicator) {
+  start_other(start_parameter_server(op, context, communicator));
 }
 
-void CommunicationLane::start(const core::ServePush&, const core::Instruction& instruction,
-                              const OperatorContext&, Communicator&) {
-  no_parameter_server(instruction);
+void CommunicationLane::start(const core::ServePush& op, const core::Instruction&,
+                              const OperatorContext& context, Communicator& communicator) {
+  start_other(start_parameter_server(op, context, communicator));
+}
+
+void CommunicationLane::start_other(std::unique_ptr<RunningCommunication> communication) {
+  kind_ = Kind::Other;
+  other_ = std::move(communication);
 }
 
 }  // namespace orrery::engine

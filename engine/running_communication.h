@@ -1,6 +1,8 @@
 #pragma once
 // A communication instruction under way, and how each kind starts.
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "core/program.h"
@@ -16,6 +18,8 @@ class RunningCommunication {
   virtual ~RunningCommunication() = default;
   /// Goes on as far as it can without waiting; true when it has ended.
   virtual bool poll(Communicator&) = 0;
+  /// Sent and received by this rank, once it has ended.
+  virtual std::size_t bytes() const = 0;
 };
 
 /// What one stream of a rank has under way: one communication at a time, its memory kept.
@@ -25,6 +29,8 @@ class CommunicationLane {
   void start(const core::Instruction&, const OperatorContext&, Communicator&);
   /// True when it has ended.
   bool poll(Communicator&);
+  /// Of the communication that ended last; 0 where the Program states the size.
+  std::int64_t bytes_moved() const;
 
  private:
   enum class Kind { Message, Collective, Other };
@@ -40,6 +46,7 @@ class CommunicationLane {
              Communicator&);
   void start(const core::ServePush&, const core::Instruction&, const OperatorContext&,
              Communicator&);
+  void start_other(std::unique_ptr<RunningCommunication>);
 
   Kind kind_ = Kind::Message;
   Communicator::Request message_;

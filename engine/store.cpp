@@ -1,50 +1,28 @@
 #include "engine/store.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 #include <string>
+#include <vector>
 
 #include "core/error.h"
+#include "engine/normal_numbers.h"
 
 namespace orrery::engine {
-
-namespace {
-
-/// A well-mixed integer from a counter. Source: Steele, Lea, Flood, Fast Splittable Pseudorandom
-/// Number Generators, OOPSLA 2014 (SplitMix64).
-std::uint64_t mix(std::uint64_t counter) {
-  std::uint64_t z = counter + 0x9E3779B97F4A7C15;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
-  return z ^ (z >> 31);
-}
-
-/// Uniform in (0, 1): 53 bits, the middle of each interval.
-double uniform(std::uint64_t counter) {
-  return (static_cast<double>(mix(counter) >> 11) + 0.5) * 0x1.0p-53;
-}
-
-/// Standard normal, by Box and Muller.
-double normal(std::uint64_t stream, std::uint64_t index) {
-  const std::uint64_t counter = mix(stream) + 2 * index;
-  return std::sqrt(-2.0 * std::log(uniform(counter))) *
-         std::cos(2.0 * std::numbers::pi * uniform(counter + 1));
-}
-
-}  // namespace
 
 Store::Store(const core::Embedding& embedding, int server, std::span<float> rows,
              std::span<float> state)
     : embedding_(&embedding), server_(server), rows_(rows), state_(state) {
-  local_rows_ = (embedding.rows - server + embedding.servers - 1) / embedding.servers;
-  const auto needed = static_cast<std::size_t>(local_rows_ * embedding.width());
+  const auto needed = static_cast<std::size_t>(local_rows(embedding, server) * embedding.width());
   ORRERY_CHECK(rows.size() >= needed && (state.empty() || state.size() >= needed),
                "a shard must hold its server's rows");
 }
 
-std::int64_t Store::global_row(std::int64_t local) const {
-  return local * embedding_->servers + server_;
+std::int64_t Store::local_rows(const core::Embedding& embedding, int server) {
+  return (embedding.rows - server + embedding.servers - 1) / embedding.servers;
 }
 
 std::size_t Store::offset(std::int32_t key) const {
@@ -92,6 +70,7 @@ void Store::fill_state(const core::Optimizer& optimizer) {
 void Store::initialize(std::uint64_t seed, const core::Optimizer& optimizer) {
   const int dim = embedding_->dim;
   const int width = embedding_->width();
+  const NormalNumbers normal(seed, kEmbeddingName);
   std::fill(rows_.begin(), rows_.end(), 0.0F);
   for (const core::EmbeddingField& field : embedding_->fields) {
     const std::int64_t servers = embedding_->servers;
@@ -101,8 +80,7 @@ void Store::initialize(std::uint64_t seed, const core::Optimizer& optimizer) {
     for (; row < field.first_row + field.rows; row += servers) {
       float* to = rows_.data() + row / servers * width;
       for (int d = 0; d < dim; ++d) {
-        const auto index = static_cast<std::uint64_t>(row * dim + d);
-        to[d] = static_cast<float>(field.initial_stddev * normal(seed, index));
+        to[d] = static_cast<float>(field.initial_stddev * normal(row * dim + d));
       }
     }
   }
@@ -116,8 +94,8 @@ void Store::initialize(std::span<const float> embedding, std::span<const float> 
   const auto rows = static_cast<std::size_t>(embedding_->rows);
   ORRERY_CHECK(embedding.size() == rows * dim && wide.size() == (embedding_->wide ? rows : 0),
                "initial rows must have the embedding's shape");
-  for (std::int64_t local = 0; local < local_rows_; ++local) {
-    const auto row = static_cast<std::size_t>(global_row(local));
+  for (std::int64_t local = 0; local < local_rows(*embedding_, server_); ++local) {
+    const auto row = static_cast<std::size_t>(local * embedding_->servers + server_);
     float* to = rows_.data() + static_cast<std::size_t>(local) * width;
     std::copy_n(embedding.data() + row * dim, dim, to);
     if (embedding_->wide) to[dim] = wide[row];
@@ -125,24 +103,30 @@ void Store::initialize(std::span<const float> embedding, std::span<const float> 
   fill_state(optimizer);
 }
 
-void Store::copy(std::span<const float> from, std::span<float> embedding,
-                 std::span<float> wide) const {
-  const auto dim = static_cast<std::size_t>(embedding_->dim);
-  const auto width = static_cast<std::size_t>(embedding_->width());
-  for (std::int64_t local = 0; local < local_rows_; ++local) {
-    const auto row = static_cast<std::size_t>(global_row(local));
-    const float* values = from.data() + static_cast<std::size_t>(local) * width;
-    std::copy_n(values, dim, embedding.data() + row * dim);
-    if (embedding_->wide) wide[row] = values[dim];
+void Store::initialize(const SafetensorsFile& file, const core::Optimizer& optimizer) {
+  const auto part = [&](const char* name, std::int64_t columns) {
+    const std::vector<std::int64_t> needed = {embedding_->rows, columns};
+    const std::span<const float> values = file.floats(name);
+    if (file.shape(name) == needed) return values;
+    throw core::ConfigError(
+        fmt::format("{}: \"{}\" has shape [{}], the model needs [{}]", file.path().string(), name,
+                    fmt::join(file.shape(name), ", "), fmt::join(needed, ", ")));
+  };
+  const auto embedding = part(kEmbeddingName, embedding_->dim);
+  const auto wide = embedding_->wide ? part(kWideName, 1) : std::span<const float>();
+  initialize(embedding, wide, optimizer);
+}
+
+void Store::copy(const core::Embedding& embedding, int server, std::span<const float> rows,
+                 std::span<float> whole, std::span<float> wide) {
+  const auto dim = static_cast<std::size_t>(embedding.dim);
+  const auto width = static_cast<std::size_t>(embedding.width());
+  for (std::int64_t local = 0; local < local_rows(embedding, server); ++local) {
+    const auto row = static_cast<std::size_t>(local * embedding.servers + server);
+    const float* values = rows.data() + static_cast<std::size_t>(local) * width;
+    std::copy_n(values, dim, whole.data() + row * dim);
+    if (embedding.wide) wide[row] = values[dim];
   }
-}
-
-void Store::copy_rows(std::span<float> embedding, std::span<float> wide) const {
-  copy(rows_, embedding, wide);
-}
-
-void Store::copy_state(std::span<float> embedding, std::span<float> wide) const {
-  copy(state_, embedding, wide);
 }
 
 }  // namespace orrery::engine

@@ -6,8 +6,13 @@
 
 #include "core/job.h"
 #include "core/program.h"
+#include "engine/safetensors.h"
 
 namespace orrery::engine {
+
+/// Names of the embedding's two parts in weights files: [rows, dim] and [rows, 1].
+inline constexpr const char* kEmbeddingName = "emb.weight";
+inline constexpr const char* kWideName = "wide.weight";
 
 /// The rows ≡ server mod servers of a program's embedding, in the Run buffers that the Program
 /// gives them (core::EmbeddingShard). Keys are rows of the whole embedding.
@@ -27,26 +32,27 @@ class Store {
   /// Rows from Normal(0, σ of the field), wide weights 0, state from the optimizer. A row depends
   /// on (seed, row) only, not on how many servers there are.
   void initialize(std::uint64_t seed, const core::Optimizer&);
-  /// Rows from the whole tensors "emb.weight" [rows, dim] and "wide.weight" [rows, 1] (empty
-  /// without the wide part), state from the optimizer.
+  /// Rows from the whole tensors [rows, dim] and [rows, 1] (empty without the wide part), state
+  /// from the optimizer.
   void initialize(std::span<const float> embedding, std::span<const float> wide,
                   const core::Optimizer&);
+  /// Rows from a weights file, state from the optimizer.
+  /// @throws ConfigError naming file and tensor when one is missing or of another shape.
+  void initialize(const SafetensorsFile&, const core::Optimizer&);
 
-  /// Writes this server's rows, or their state, at their places in whole tensors.
-  void copy_rows(std::span<float> embedding, std::span<float> wide) const;
-  void copy_state(std::span<float> embedding, std::span<float> wide) const;
+  /// Writes a server's rows (or their state) at their places in whole tensors.
+  static void copy(const core::Embedding&, int server, std::span<const float> rows,
+                   std::span<float> embedding, std::span<float> wide);
 
-  std::int64_t local_rows() const { return local_rows_; }  ///< Rows that this server keeps.
+  /// Rows that a server keeps.
+  static std::int64_t local_rows(const core::Embedding&, int server);
 
  private:
-  std::int64_t global_row(std::int64_t local) const;
   std::size_t offset(std::int32_t key) const;
-  void copy(std::span<const float> from, std::span<float> embedding, std::span<float> wide) const;
   void fill_state(const core::Optimizer&);
 
   const core::Embedding* embedding_;
   int server_ = 0;
-  std::int64_t local_rows_ = 0;
   std::span<float> rows_;
   std::span<float> state_;
 };

@@ -6,10 +6,11 @@
 #include <cstring>
 #include <limits>
 #include <map>
-#include <numbers>
 #include <string_view>
 
 #include "core/error.h"
+#include "engine/normal_numbers.h"
+#include "engine/store.h"
 
 namespace orrery::engine {
 
@@ -44,34 +45,6 @@ Part part_of(const ParameterTensor& tensor, int position) {
   part.valid_columns = std::clamp<std::int64_t>(columns_of(tensor.global_shape) - part.first_column,
                                                 0, part.columns);
   return part;
-}
-
-// ---- random --------------------------------------------------------------------------------
-
-// SplitMix64's mixing function. Source: Steele, Lea, Flood, OOPSLA 2014.
-std::uint64_t mix(std::uint64_t z) {
-  z += 0x9E3779B97F4A7C15U;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
-  return z ^ (z >> 31);
-}
-
-// FNV-1a, 64 bits.
-std::uint64_t hash_of(std::string_view name) {
-  std::uint64_t hash = 0xCBF29CE484222325U;
-  for (const char c : name) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3U;
-  }
-  return hash;
-}
-
-// Box and Muller's transformation of two uniform numbers in (0, 1].
-double standard_normal(std::uint64_t key, std::int64_t element) {
-  const std::uint64_t bits = mix(key ^ mix(static_cast<std::uint64_t>(element)));
-  constexpr double kUnit = 1.0 / 4294967296.0;  // 2^-32
-  const double u = (static_cast<double>(bits >> 32) + 1.0) * kUnit;
-  const double v = static_cast<double>(bits & 0xFFFFFFFFU) * kUnit;
-  return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
 }
 
 // ---- files ---------------------------------------------------------------------------------
@@ -192,7 +165,7 @@ void draw_weights(const Parameters& parameters, int tensor_position, std::uint64
   std::fill_n(values, parameters.elements, 0.0F);
   for (const ParameterTensor& tensor : parameters.tensors) {
     const Part part = part_of(tensor, tensor_position);
-    const std::uint64_t key = mix(seed ^ hash_of(tensor.name));
+    const NormalNumbers normal(seed, tensor.name);
     const std::int64_t columns = columns_of(tensor.global_shape);
     float* out = values + tensor.offset;
     for (std::int64_t r = 0; r < part.valid_rows; ++r) {
@@ -200,8 +173,7 @@ void draw_weights(const Parameters& parameters, int tensor_position, std::uint64
       for (std::int64_t c = 0; c < part.valid_columns; ++c) {
         double value = tensor.initial_value;
         if (tensor.initial_stddev > 0.0) {
-          value +=
-              tensor.initial_stddev * standard_normal(key, row * columns + part.first_column + c);
+          value += tensor.initial_stddev * normal(row * columns + part.first_column + c);
         }
         out[r * part.columns + c] = static_cast<float>(value);
       }
@@ -239,25 +211,39 @@ WeightAssembly::WeightAssembly(const core::Program& program) {
       for (std::size_t d = 0; d < shape.size(); ++d) largest[d] = std::max(largest[d], shape[d]);
     }
   }
+  if (program.embedding) {
+    shapes[kEmbeddingName] = {program.embedding->rows, program.embedding->dim};
+    if (program.embedding->wide) shapes[kWideName] = {program.embedding->rows, 1};
+  }
   for (auto& [name, shape] : shapes) {
     const auto count = static_cast<std::size_t>(rows_of(shape) * columns_of(shape));
     tensors_.push_back({name, shape, std::vector<float>(count)});
   }
 }
 
+NamedTensor& WeightAssembly::named(std::string_view name) {
+  return *std::lower_bound(tensors_.begin(), tensors_.end(), name,
+                           [](const NamedTensor& candidate, std::string_view wanted) {
+                             return candidate.name < wanted;
+                           });
+}
+
+void WeightAssembly::add_shard(const core::Embedding& embedding, int server,
+                               std::span<const float> rows) {
+  Store::copy(embedding, server, rows, named(kEmbeddingName).values,
+              embedding.wide ? named(kWideName).values : std::span<float>());
+}
+
 void WeightAssembly::add(const Parameters& parameters, int tensor_position, const float* values) {
   for (const ParameterTensor& tensor : parameters.tensors) {
     if (tensor.counted == core::Counted::Never) continue;
-    const auto found = std::lower_bound(tensors_.begin(), tensors_.end(), tensor.name,
-                                        [](const NamedTensor& candidate, const std::string& name) {
-                                          return candidate.name < name;
-                                        });
-    const FilePlace place = place_in_file(tensor, found->shape);
+    NamedTensor& whole = named(tensor.name);
+    const FilePlace place = place_in_file(tensor, whole.shape);
     const Part part = part_of(tensor, tensor_position);
     const float* in = values + tensor.offset;
     for (std::int64_t r = 0; r < part.valid_rows; ++r) {
       for (std::int64_t c = 0; c < part.valid_columns; ++c) {
-        found->values[static_cast<std::size_t>(place(part.first_row + r, part.first_column + c))] =
+        whole.values[static_cast<std::size_t>(place(part.first_row + r, part.first_column + c))] =
             in[r * part.columns + c];
       }
     }

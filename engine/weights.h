@@ -2,6 +2,8 @@
 // Parameters at the start and at the end of a run: the same whatever the layout.
 
 #include <cstdint>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "core/program.h"
@@ -28,9 +30,13 @@ class WeightAssembly {
   /// Whether this rank's part is needed: its like on other data ways hold the same.
   static bool needs(const core::RankBinding& binding) { return binding.data_way == 0; }
   void add(const core::Parameters&, int tensor_position, const float* values);
+  /// A server's rows (core::EmbeddingShard).
+  void add_shard(const core::Embedding&, int server, std::span<const float> rows);
   std::vector<NamedTensor> take() { return std::move(tensors_); }
 
  private:
+  NamedTensor& named(std::string_view name);
+
   std::vector<NamedTensor> tensors_;  // Sorted by name.
 };
 

@@ -47,7 +47,7 @@ TEST(Store, KeepsTheRowsOfItsServer) {
     wide.push_back(static_cast<float>(10 * r + 2));
   }
   shard.store.initialize(emb, wide, kAdaGrad);
-  EXPECT_EQ(shard.store.local_rows(), 3);
+  EXPECT_EQ(Store::local_rows(of, 1), 3);
   std::vector<float> out(6);
   shard.store.read(std::vector<std::int32_t>{5, 1}, out.data());
   EXPECT_THAT(out, ElementsAre(50, 51, 52, 10, 11, 12));
@@ -55,7 +55,7 @@ TEST(Store, KeepsTheRowsOfItsServer) {
   EXPECT_THROW(shard.store.read(std::vector<std::int32_t>{7}, out.data()), core::SystemError);
 
   std::vector<float> emb_back(14, -1.0F), wide_back(7, -1.0F);
-  shard.store.copy_rows(emb_back, wide_back);
+  Store::copy(of, 1, shard.rows, emb_back, wide_back);
   EXPECT_THAT(emb_back, ElementsAre(-1, -1, 10, 11, -1, -1, 30, 31, -1, -1, 50, 51, -1, -1));
   EXPECT_THAT(wide_back, ElementsAre(-1, 12, -1, 32, -1, 52, -1));
 }
@@ -75,7 +75,7 @@ TEST(Store, UpdatesOnlyTheRowsThatWerePushed) {
     EXPECT_EQ(out[3 + j], 1.0F);
   }
   std::vector<float> emb(14), wide(7);
-  shard.store.copy_state(emb, wide);
+  Store::copy(of, 0, shard.state, emb, wide);
   EXPECT_FLOAT_EQ(emb[7], 0.1F + 4.0F);
   EXPECT_FLOAT_EQ(emb[8], 0.1F);
 }
@@ -98,7 +98,7 @@ TEST(Store, StartsTheSameOnAnyNumberOfServers) {
       const core::Embedding of = embedding(servers);
       Shard shard(of, s);
       shard.store.initialize(seed, kAdaGrad);
-      shard.store.copy_rows(emb, wide);
+      Store::copy(of, s, shard.rows, emb, wide);
     }
     EXPECT_THAT(wide, ::testing::Each(0.0F));
     return emb;
