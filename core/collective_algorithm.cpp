@@ -119,24 +119,27 @@ std::vector<CollectivePhase> collective_phases(CollectiveAlgorithm algorithm, Co
   ORRERY_CHECK(false, "unknown algorithm");
 }
 
+std::vector<CollectiveAlgorithm> algorithms_for(CollectiveKind kind,
+                                                const std::vector<Rank>& members,
+                                                const Topology& topology) {
+  if (kind == CollectiveKind::AllToAll) return {CollectiveAlgorithm::Direct};
+  std::vector<CollectiveAlgorithm> algorithms;
+  for (const auto algorithm :
+       {CollectiveAlgorithm::Ring, CollectiveAlgorithm::Tree, CollectiveAlgorithm::Hierarchical}) {
+    if (supports(algorithm, kind, members, topology)) algorithms.push_back(algorithm);
+  }
+  return algorithms;
+}
+
 CollectiveAlgorithm choose_algorithm(CollectiveKind kind, const std::vector<Rank>& members,
                                      Bytes bytes, const Topology& topology) {
-  if (kind == CollectiveKind::AllToAll) return CollectiveAlgorithm::Direct;
-  CollectiveAlgorithm best = CollectiveAlgorithm::Ring;
-  if (members.size() < 2) return best;
   const auto time = [&](CollectiveAlgorithm algorithm) {
     return uncontended_time(collective_phases(algorithm, kind, members, bytes, topology), topology);
   };
-  Seconds least = time(best);
-  for (const auto other : {CollectiveAlgorithm::Tree, CollectiveAlgorithm::Hierarchical}) {
-    if (!supports(other, kind, members, topology)) continue;
-    const Seconds t = time(other);
-    if (t < least) {
-      best = other;
-      least = t;
-    }
-  }
-  return best;
+  const std::vector<CollectiveAlgorithm> all = algorithms_for(kind, members, topology);
+  return *std::min_element(
+      all.begin(), all.end(),
+      [&](CollectiveAlgorithm a, CollectiveAlgorithm b) { return time(a) < time(b); });
 }
 
 std::vector<LinkLoad> link_loads(const std::vector<Transfer>& transfers, const Topology& topology) {

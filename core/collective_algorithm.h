@@ -54,8 +54,12 @@ std::vector<CollectivePhase> collective_phases(CollectiveAlgorithm, CollectiveKi
                                                const std::vector<Rank>& members, Bytes,
                                                const Topology&);
 
-/// The algorithm with the least uncontended time, the first of equals; Direct for AllToAll and
-/// never else, as in NCCL.
+/// The algorithms that a library would choose among: Direct for AllToAll and never else, as in
+/// NCCL; Ring first, then Tree and Hierarchical where they are supported.
+std::vector<CollectiveAlgorithm> algorithms_for(CollectiveKind, const std::vector<Rank>& members,
+                                                const Topology&);
+
+/// That with the least uncontended time, the first of equals.
 CollectiveAlgorithm choose_algorithm(CollectiveKind, const std::vector<Rank>& members, Bytes,
                                      const Topology&);
 

@@ -1,0 +1,215 @@
+#include "sim/communication.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/error.h"
+#include "core/parameter_server.h"
+
+namespace orrery::sim {
+
+using core::Bytes;
+using core::CollectiveAlgorithm;
+using core::CollectiveKind;
+using core::CollectivePhase;
+using core::GroupId;
+using core::LinkLoad;
+using core::PeerSlot;
+using core::Rank;
+using core::RankBinding;
+using core::Seconds;
+using core::Transfer;
+
+namespace {
+
+using Loads = std::vector<LinkLoad>;
+
+// Siblings whose times per byte differ by less are equally fast: roundings of sums of link loads.
+constexpr double kAlike = 1e-9;
+
+const LinkLoad& busiest(const Loads& loads, const core::Topology& topology) {
+  return *std::max_element(loads.begin(), loads.end(), [&](const LinkLoad& a, const LinkLoad& b) {
+    return a.bytes / topology.link(a.link).cost.bandwidth <
+           b.bytes / topology.link(b.link).cost.bandwidth;
+  });
+}
+
+/// Of loads in ascending order, the one of `link`; zero where it is not among them.
+Bytes load_of(const Loads& loads, core::LinkId link) {
+  const auto at = std::lower_bound(loads.begin(), loads.end(), link,
+                                   [](const LinkLoad& l, core::LinkId id) { return l.link < id; });
+  return at != loads.end() && at->link == link ? at->bytes : Bytes(0);
+}
+
+}  // namespace
+
+Communications::Communications(const core::Program& program, const core::Topology& topology,
+                               const Fold& fold)
+    : program_(program),
+      topology_(topology),
+      folded_(fold.simulated.size() < program.ranks.size()) {}
+
+PhaseShape Communications::own_shape(const CollectivePhase& own) const {
+  PhaseShape phase{own.latency, 0, {}};
+  const Loads loads = core::link_loads(own.transfers, topology_);
+  if (loads.empty()) return phase;
+  phase.amount = busiest(loads, topology_).bytes.value;
+  for (const LinkLoad& load : loads) {
+    phase.uses.push_back({load.link.value, load.bytes.value / phase.amount});
+  }
+  return phase;
+}
+
+/// `all` holds the transfers of `own` and its siblings; `seen_by` is one of own's ranks.
+PhaseShape Communications::shared_shape(const CollectivePhase& own, const CollectivePhase& all,
+                                        Rank seen_by) const {
+  PhaseShape phase{all.latency, 0, {}};
+  Loads loads = core::link_loads(own.transfers, topology_);
+  if (loads.empty()) return phase;
+  phase.amount = busiest(loads, topology_).bytes.value;
+  const Loads all_loads = core::link_loads(all.transfers, topology_);
+  for (LinkLoad& load : loads) load.bytes = load_of(all_loads, load.link);
+  std::vector<Transfer> seen;
+  std::copy_if(own.transfers.begin(), own.transfers.end(), std::back_inserter(seen),
+               [&](const Transfer& t) { return t.from == seen_by || t.to == seen_by; });
+  std::set<core::LinkId> links = {busiest(loads, topology_).link};
+  for (const LinkLoad& load : core::link_loads(seen, topology_)) links.insert(load.link);
+  for (const core::LinkId link : links) {
+    phase.uses.push_back({link.value, load_of(loads, link).value / phase.amount});
+  }
+  return phase;
+}
+
+std::vector<Rank> Communications::ranks_like(Rank rank) const {
+  const core::RoleId role = program_.ranks[rank.index()].role;
+  std::vector<Rank> ranks;
+  for (std::size_t r = 0; r < program_.ranks.size(); ++r) {
+    if (program_.ranks[r].role == role) ranks.emplace_back(r);
+  }
+  return ranks;
+}
+
+/// Groups that the ranks of one role have in one slot: they do the same, `group` among them.
+std::vector<GroupId> Communications::siblings(GroupId group) const {
+  const Rank first = program_.groups[group.index()].members.front();
+  const RankBinding& binding = program_.ranks[first.index()];
+  const auto slot = std::find(binding.groups.begin(), binding.groups.end(), group);
+  ORRERY_CHECK(slot != binding.groups.end(), "a member does not know its group");
+  const auto at = static_cast<std::size_t>(slot - binding.groups.begin());
+  std::set<GroupId> groups;
+  for (const Rank other : ranks_like(first))
+    groups.insert(program_.ranks[other.index()].groups[at]);
+  return {groups.begin(), groups.end()};
+}
+
+/// One algorithm's phases for one byte, by group: `group` alone, or with its siblings.
+std::vector<Communications::Choice> Communications::make_choices(GroupId group,
+                                                                 CollectiveKind kind) const {
+  const auto members = [this](GroupId g) { return program_.groups[g.index()].members; };
+  const auto phases = [&](CollectiveAlgorithm algorithm, GroupId g) {
+    return core::collective_phases(algorithm, kind, members(g), Bytes(1), topology_);
+  };
+  const std::vector<GroupId> alike = folded_ ? siblings(group) : std::vector<GroupId>{group};
+  std::vector<Choice> choices;
+  for (const auto algorithm : core::algorithms_for(kind, members(group), topology_)) {
+    if (!std::all_of(alike.begin(), alike.end(), [&](GroupId g) {
+          return core::supports(algorithm, kind, members(g), topology_);
+        })) {
+      continue;
+    }
+    std::vector<std::vector<CollectivePhase>> parts;
+    for (const GroupId g : alike) parts.push_back(phases(algorithm, g));
+    choices.push_back(folded_ ? shared_choice(alike, group, parts) : own_choice(parts.front()));
+  }
+  return choices;
+}
+
+Communications::Choice Communications::own_choice(const std::vector<CollectivePhase>& own) const {
+  Choice choice;
+  for (const CollectivePhase& phase : own) {
+    choice.phases.push_back(own_shape(phase));
+    choice.latency += phase.latency;
+    choice.per_byte += core::transfer_time(phase.transfers, topology_).value;
+  }
+  return choice;
+}
+
+Communications::Choice Communications::shared_choice(
+    const std::vector<GroupId>& alike, GroupId group,
+    const std::vector<std::vector<CollectivePhase>>& parts) const {
+  // The slowest sibling stands for all; `group` itself where none is slower.
+  const auto at = std::find(alike.begin(), alike.end(), group);
+  auto slowest = static_cast<std::size_t>(at - alike.begin());
+  Choice choice = own_choice(parts[slowest]);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    Choice other = own_choice(parts[i]);
+    if (other.per_byte <= choice.per_byte * (1 + kAlike)) continue;
+    choice = std::move(other);
+    slowest = i;
+  }
+  const std::vector<CollectivePhase> all = core::together(parts);
+  const Rank seen_by = program_.groups[alike[slowest].index()].members.front();
+  choice.phases.clear();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    choice.phases.push_back(shared_shape(parts[slowest][i], all[i], seen_by));
+  }
+  return choice;
+}
+
+const std::vector<Communications::Choice>& Communications::choices(GroupId group,
+                                                                   CollectiveKind kind) {
+  const auto [it, fresh] = collectives_.try_emplace({group, kind});
+  if (fresh) it->second = make_choices(group, kind);
+  return it->second;
+}
+
+Communication Communications::collective(GroupId group, CollectiveKind kind, Bytes bytes) {
+  if (program_.groups[group.index()].members.size() < 2) return {};
+  const auto time = [bytes](const Choice& c) { return c.latency.value + bytes.value * c.per_byte; };
+  const std::vector<Choice>& all = choices(group, kind);
+  const Choice& best = *std::min_element(
+      all.begin(), all.end(), [&](const Choice& a, const Choice& b) { return time(a) < time(b); });
+  return {{&best.phases, bytes}};
+}
+
+const std::vector<PhaseShape>& Communications::route(Rank from, Rank to) {
+  const auto [it, fresh] = routes_.try_emplace({from, to});
+  if (fresh && from != to) it->second = {own_shape(message_phase(from, to))};
+  return it->second;
+}
+
+CollectivePhase Communications::message_phase(Rank from, Rank to) const {
+  return {topology_.latency(topology_.route(from, to)), {{from, to, Bytes(1)}}};
+}
+
+std::vector<PhaseShape> Communications::shared_message(Rank from, PeerSlot peer) const {
+  const auto phase_of = [&](Rank r) {
+    return message_phase(r, program_.ranks[r.index()].peers[peer.index()]);
+  };
+  Rank slowest = from;
+  std::vector<std::vector<CollectivePhase>> parts;
+  const auto time = [&](Rank r) { return core::transfer_time(phase_of(r).transfers, topology_); };
+  for (const Rank other : ranks_like(from)) {
+    parts.push_back({phase_of(other)});
+    if (time(other) > time(slowest)) slowest = other;
+  }
+  return {shared_shape(phase_of(slowest), core::together(parts).front(), slowest)};
+}
+
+Communication Communications::message(Rank from, Rank to, PeerSlot peer, Bytes bytes) {
+  if (!folded_) return {{&route(from, to), bytes}};
+  const auto [it, fresh] = messages_.try_emplace({from, peer});
+  if (fresh) it->second = shared_message(from, peer);
+  return {{&it->second, bytes}};
+}
+
+Communication Communications::pull(Rank worker, Rank server, double keys, int width) {
+  const core::PullMessages messages = core::pull_messages(keys, width);
+  return {{&route(worker, server), messages.request}, {&route(server, worker), messages.answer}};
+}
+
+Communication Communications::push(Rank worker, Rank server, double keys, int width) {
+  return {{&route(worker, server), core::push_message(keys, width)}};
+}
+
+}  // namespace orrery::sim

@@ -1,0 +1,85 @@
+#pragma once
+// What the communication instructions of a program put on the links of a cluster.
+//
+// A phase of a collective (core/collective_algorithm.h) is one flow whose parts move in proportion:
+// its rate x is that of its busiest link, and a link that carries b bytes while the busiest carries
+// B takes b/B · x. So a phase with nothing beside it lasts latency + max_links(bytes / β), exactly
+// the closed form, and on a shared link it counts as one flow.
+//
+// When one rank stands for all of its role, its flow also carries what their flows put on the same
+// links at the same time (the sibling groups of a collective, the other senders of a stage): a link
+// then takes (own + siblings' bytes)/B · x. Of all links only those that tell the time are kept:
+// the busiest one, and those of the simulated ranks themselves. Where siblings are placed
+// differently (some within a node, some across), the slowest of them stands for all.
+
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "core/collective_algorithm.h"
+#include "core/program.h"
+#include "core/topology.h"
+#include "sim/fold.h"
+#include "sim/max_min.h"
+
+namespace orrery::sim {
+
+/// A phase per byte of the instruction: the busiest link carries `amount` times its bytes.
+struct PhaseShape {
+  core::Seconds latency;
+  double amount = 0;
+  std::vector<LinkUse> uses;
+};
+
+/// Phases one after another, each of `bytes`.
+struct Part {
+  const std::vector<PhaseShape>* phases = nullptr;
+  core::Bytes bytes;
+};
+
+/// The parts of one communication, one after another (a pull: keys there, rows back).
+using Communication = std::vector<Part>;
+
+/// Remembers the shape of each communication it has been asked for.
+class Communications {
+ public:
+  Communications(const core::Program&, const core::Topology&, const Fold&);
+
+  /// By the algorithm that core::choose_algorithm names.
+  Communication collective(core::GroupId, core::CollectiveKind, core::Bytes);
+  /// `peer` is the slot of `from` that names `to`.
+  Communication message(core::Rank from, core::Rank to, core::PeerSlot peer, core::Bytes);
+  /// One worker and one server, with the keys that they exchange.
+  Communication pull(core::Rank worker, core::Rank server, double keys, int width);
+  Communication push(core::Rank worker, core::Rank server, double keys, int width);
+
+ private:
+  struct Choice {
+    std::vector<PhaseShape> phases;
+    // Uncontended time of the group alone: latency + bytes · per_byte.
+    core::Seconds latency;
+    double per_byte = 0;
+  };
+  const std::vector<Choice>& choices(core::GroupId, core::CollectiveKind);
+  std::vector<Choice> make_choices(core::GroupId, core::CollectiveKind) const;
+  Choice own_choice(const std::vector<core::CollectivePhase>&) const;
+  Choice shared_choice(const std::vector<core::GroupId>& alike, core::GroupId,
+                       const std::vector<std::vector<core::CollectivePhase>>& parts) const;
+  std::vector<core::GroupId> siblings(core::GroupId) const;
+  const std::vector<PhaseShape>& route(core::Rank from, core::Rank to);
+  core::CollectivePhase message_phase(core::Rank from, core::Rank to) const;
+  std::vector<PhaseShape> shared_message(core::Rank from, core::PeerSlot) const;
+  std::vector<core::Rank> ranks_like(core::Rank) const;
+  PhaseShape own_shape(const core::CollectivePhase& own) const;
+  PhaseShape shared_shape(const core::CollectivePhase& own, const core::CollectivePhase& all,
+                          core::Rank seen_by) const;
+
+  const core::Program& program_;
+  const core::Topology& topology_;
+  bool folded_ = false;
+  std::map<std::tuple<core::GroupId, core::CollectiveKind>, std::vector<Choice>> collectives_;
+  std::map<std::tuple<core::Rank, core::Rank>, std::vector<PhaseShape>> routes_;
+  std::map<std::tuple<core::Rank, core::PeerSlot>, std::vector<PhaseShape>> messages_;
+};
+
+}  // namespace orrery::sim

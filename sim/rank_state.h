@@ -1,0 +1,49 @@
+#pragma once
+// Where one simulated rank stands: step, streams, waits.
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "core/ids.h"
+#include "core/program.h"
+#include "core/units.h"
+#include "sim/role_schedule.h"
+
+namespace orrery::sim {
+
+/// The instruction that a stream runs, or is held by.
+struct Running {
+  bool active = false;
+  int flat = 0;
+  core::Seconds start;
+  core::Seconds transfer;
+  int meetings = 0;  ///< Communications: places where it has not finished yet.
+};
+
+struct RankState {
+  core::Rank rank;
+  const RoleSchedule* schedule = nullptr;
+  int step = 0;
+  int ended = 0;                           ///< Instructions of this step.
+  std::vector<int> waits_left;             ///< By instruction of the step.
+  std::array<int, core::kStreams> next{};  ///< Position in each stream's queue.
+  std::array<Running, core::kStreams> running;
+  double memory = 0;
+
+  /// The instruction at the head of a stream, running or not; absent when the queue is empty.
+  std::optional<int> head(core::Stream stream) const {
+    const std::vector<int>& queue = schedule->queue(stream);
+    const auto at = static_cast<std::size_t>(next[static_cast<std::size_t>(stream)]);
+    if (at >= queue.size()) return std::nullopt;
+    return queue[at];
+  }
+  /// Whether an instruction of the present step has ended.
+  bool has_ended(int flat) const {
+    const std::optional<int> h = head(schedule->at(flat).stream);
+    return !h || flat < *h;
+  }
+  bool step_ended() const { return ended == schedule->instructions(); }
+};
+
+}  // namespace orrery::sim

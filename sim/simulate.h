@@ -1,0 +1,45 @@
+#pragma once
+// A Program played on a Cluster: when each instruction starts and ends, with what each link and
+// each node's cores can carry. The meaning of a Program is at the top of core/program.h.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "core/cluster.h"
+#include "core/durations.h"
+#include "core/program.h"
+#include "core/topology.h"
+#include "core/trace.h"
+
+namespace orrery::sim {
+
+/// Extra time of each instruction, uniform in [0, most): a compute takes longer, a communication
+/// comes later. A function of (seed, rank, step, call, index) alone.
+struct RandomDelays {
+  std::uint64_t seed = 0;
+  core::Seconds most;
+};
+
+struct SimulateOptions {
+  int steps = 1;
+  /// Simulates one rank per role where the program allows it (sim/fold.h); its communications carry
+  /// what its siblings put on the same links.
+  bool folded = false;
+  bool memory_counters = true;  ///< Live memory of each simulated rank over time.
+  std::optional<RandomDelays> delays;
+  std::function<void(double)> progress;  ///< Called now and then with the share that is done.
+};
+
+/// Compute instructions take their duration; on a node of CPUs with fewer cores than ranks they
+/// share the cores (max-min fair, one rank's instruction at most one core). Communications take
+/// what core/collective_algorithm.h and the links' fair shares (sim/network.h) give.
+/// @throws core::SystemError when instructions wait for each other in a circle, naming it.
+core::Trace simulate(const core::Program&, const core::Durations&, const core::Cluster&,
+                     const SimulateOptions& = {});
+
+/// Duration of the last of `steps` steps alone, without a trace: for searches over many plans.
+core::Seconds simulate_step(const core::Program&, const core::Durations&, const core::Cluster&,
+                            const SimulateOptions& = {});
+
+}  // namespace orrery::sim
