@@ -44,10 +44,11 @@ Bytes load_of(const Loads& loads, core::LinkId link) {
 }  // namespace
 
 Communications::Communications(const core::Program& program, const core::Topology& topology,
-                               const Fold& fold)
+                               const Fold& fold, std::optional<CollectiveAlgorithm> preferred)
     : program_(program),
       topology_(topology),
-      folded_(fold.simulated.size() < program.ranks.size()) {}
+      folded_(fold.simulated.size() < program.ranks.size()),
+      preferred_(preferred) {}
 
 PhaseShape Communications::own_shape(const CollectivePhase& own) const {
   PhaseShape phase{own.latency, 0, {}};
@@ -102,23 +103,34 @@ std::vector<GroupId> Communications::siblings(GroupId group) const {
   return {groups.begin(), groups.end()};
 }
 
-/// One algorithm's phases for one byte, by group: `group` alone, or with its siblings.
+/// The algorithms to choose among, each supported by all of these groups.
+std::vector<CollectiveAlgorithm> Communications::algorithms(
+    CollectiveKind kind, const std::vector<GroupId>& alike) const {
+  const auto members = [this](GroupId g) { return program_.groups[g.index()].members; };
+  const auto supported = [&](CollectiveAlgorithm algorithm) {
+    return std::all_of(alike.begin(), alike.end(), [&](GroupId g) {
+      return core::supports(algorithm, kind, members(g), topology_);
+    });
+  };
+  if (preferred_ && supported(*preferred_)) return {*preferred_};
+  std::vector<CollectiveAlgorithm> all;
+  for (const auto algorithm : core::algorithms_for(kind, members(alike.front()), topology_)) {
+    if (supported(algorithm)) all.push_back(algorithm);
+  }
+  return all;
+}
+
 std::vector<Communications::Choice> Communications::make_choices(GroupId group,
                                                                  CollectiveKind kind) const {
-  const auto members = [this](GroupId g) { return program_.groups[g.index()].members; };
-  const auto phases = [&](CollectiveAlgorithm algorithm, GroupId g) {
-    return core::collective_phases(algorithm, kind, members(g), Bytes(1), topology_);
-  };
   const std::vector<GroupId> alike = folded_ ? siblings(group) : std::vector<GroupId>{group};
   std::vector<Choice> choices;
-  for (const auto algorithm : core::algorithms_for(kind, members(group), topology_)) {
-    if (!std::all_of(alike.begin(), alike.end(), [&](GroupId g) {
-          return core::supports(algorithm, kind, members(g), topology_);
-        })) {
-      continue;
-    }
+  for (const auto algorithm : algorithms(kind, alike)) {
+    // The phases for one byte, of each group.
     std::vector<std::vector<CollectivePhase>> parts;
-    for (const GroupId g : alike) parts.push_back(phases(algorithm, g));
+    for (const GroupId g : alike) {
+      parts.push_back(core::collective_phases(algorithm, kind, program_.groups[g.index()].members,
+                                              Bytes(1), topology_));
+    }
     choices.push_back(folded_ ? shared_choice(alike, group, parts) : own_choice(parts.front()));
   }
   return choices;

@@ -13,6 +13,7 @@
 // differently (some within a node, some across), the slowest of them stands for all.
 
 #include <map>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -43,9 +44,11 @@ using Communication = std::vector<Part>;
 /// Remembers the shape of each communication it has been asked for.
 class Communications {
  public:
-  Communications(const core::Program&, const core::Topology&, const Fold&);
+  Communications(const core::Program&, const core::Topology&, const Fold&,
+                 std::optional<core::CollectiveAlgorithm> preferred = std::nullopt);
 
-  /// By the algorithm that core::choose_algorithm names.
+  /// By the preferred algorithm where it supports the collective, else by the one that
+  /// core::choose_algorithm names.
   Communication collective(core::GroupId, core::CollectiveKind, core::Bytes);
   /// `peer` is the slot of `from` that names `to`.
   Communication message(core::Rank from, core::Rank to, core::PeerSlot peer, core::Bytes);
@@ -69,6 +72,8 @@ class Communications {
   const std::vector<PhaseShape>& route(core::Rank from, core::Rank to);
   core::CollectivePhase message_phase(core::Rank from, core::Rank to) const;
   std::vector<PhaseShape> shared_message(core::Rank from, core::PeerSlot) const;
+  std::vector<core::CollectiveAlgorithm> algorithms(core::CollectiveKind,
+                                                    const std::vector<core::GroupId>& alike) const;
   std::vector<core::Rank> ranks_like(core::Rank) const;
   PhaseShape own_shape(const core::CollectivePhase& own) const;
   PhaseShape shared_shape(const core::CollectivePhase& own, const core::CollectivePhase& all,
@@ -77,6 +82,7 @@ class Communications {
   const core::Program& program_;
   const core::Topology& topology_;
   bool folded_ = false;
+  std::optional<core::CollectiveAlgorithm> preferred_;
   std::map<std::tuple<core::GroupId, core::CollectiveKind>, std::vector<Choice>> collectives_;
   std::map<std::tuple<core::Rank, core::Rank>, std::vector<PhaseShape>> routes_;
   std::map<std::tuple<core::Rank, core::PeerSlot>, std::vector<PhaseShape>> messages_;

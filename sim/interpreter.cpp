@@ -58,7 +58,7 @@ Interpreter::Interpreter(const Program& program, const core::Durations& duration
       durations_(durations),
       options_(options),
       builder_(builder),
-      communications_(program, topology, fold),
+      communications_(program, topology, fold, options.algorithm),
       index_of_(program.ranks.size()),
       steps_(static_cast<std::size_t>(options.steps)),
       step_started_(static_cast<std::size_t>(options.steps), 0),
@@ -237,6 +237,8 @@ void Interpreter::arrive(StreamOf s) {
   for (const Place& place : places) {
     const int m = meeting_at(place);
     Meeting& meeting = meetings_[static_cast<std::size_t>(m)];
+    ORRERY_CHECK(static_cast<int>(meeting.parties.size()) < meeting.expected,
+                 "an instruction comes to a meeting that has begun");
     meeting.parties.push_back(s);
     if (static_cast<int>(meeting.parties.size()) == meeting.expected) begin_meeting(m);
   }

@@ -103,8 +103,12 @@ std::optional<std::pair<double, int>> MaxMinSolver::next_full_link() {
       heap_.pop_back();
       continue;
     }
-    const double level = exact_level(link);
-    if (level <= pushed * (1 + kSameLevel)) return std::pair(level, link);
+    const auto l = static_cast<std::size_t>(link);
+    double level = left_[l] / moving_weight_[l];
+    if (level <= pushed * (1 + kSameLevel)) {
+      level = exact_level(link);
+      if (level <= pushed * (1 + kSameLevel)) return std::pair(level, link);
+    }
     std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
     heap_.back().first = level;
     std::push_heap(heap_.begin(), heap_.end(), std::greater<>());

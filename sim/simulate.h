@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "core/cluster.h"
+#include "core/collective_algorithm.h"
 #include "core/durations.h"
 #include "core/program.h"
 #include "core/topology.h"
@@ -26,6 +27,8 @@ struct SimulateOptions {
   /// Simulates one rank per role where the program allows it (sim/fold.h); its communications carry
   /// what its siblings put on the same links.
   bool folded = false;
+  /// Instead of the fastest algorithm, where it supports the collective.
+  std::optional<core::CollectiveAlgorithm> algorithm;
   bool memory_counters = true;  ///< Live memory of each simulated rank over time.
   std::optional<RandomDelays> delays;
   std::function<void(double)> progress;  ///< Called now and then with the share that is done.
