@@ -1,0 +1,118 @@
+#include "tests/agreement/dense_plans.h"
+
+#include <random>
+
+namespace orrery::agreement {
+namespace {
+
+using core::Axis;
+using core::DensePlan;
+using core::PipelineSchedule;
+using core::Recompute;
+
+NamedPlan named(std::string name, DensePlan dense) {
+  if (dense.layers_per_stage.empty()) dense.layers_per_stage = core::even_layers(4, dense.pipeline);
+  if (dense.sharding > 1) dense.sharding_stage = 1;
+  core::Plan plan;
+  plan.name = name;
+  plan.dense = std::move(dense);
+  return {std::move(name), std::move(plan)};
+}
+
+}  // namespace
+
+std::vector<NamedPlan> dense_plans() {
+  const auto gpipe = PipelineSchedule::GPipe;
+  const auto full = Recompute::Full;
+  return {
+      named("four microbatches", {.microbatch = 2}),
+      named("data 2", {.data = 2, .microbatch = 2}),
+      named("sharding 4", {.sharding = 4, .recompute = full}),
+      named("tensor 2", {.tensor = 2, .microbatch = 4}),
+      named("pipeline 2 gpipe", {.pipeline = 2, .microbatch = 1, .schedule = gpipe}),
+      named("pipeline 3 uneven", {.pipeline = 3, .layers_per_stage = {2, 1, 1}, .microbatch = 2}),
+      named("pipeline 4 1f1b full", {.pipeline = 4, .microbatch = 1, .recompute = full}),
+      named("data 2 tensor 2 pipeline 2", {.data = 2, .tensor = 2, .pipeline = 2}),
+      named("sharding 2 tensor 2 pipeline 2 gpipe full",
+            {.sharding = 2, .tensor = 2, .pipeline = 2, .schedule = gpipe, .recompute = full}),
+      named("data 2 sharding 2 pipeline 2, data innermost",
+            {.data = 2,
+             .sharding = 2,
+             .pipeline = 2,
+             .axis_order = {Axis::Data, Axis::Pipeline, Axis::Sharding, Axis::Tensor}}),
+  };
+}
+
+core::Plan one_rank_plan() { return named("one rank", {.microbatch = 8}).plan; }
+
+core::Model small_gpt2() {
+  core::Transformer t;
+  t.family = core::ModelFamily::Gpt2;
+  t.layers = 4;
+  t.hidden = 32;
+  t.heads = t.kv_heads = 4;
+  t.head_dim = 8;
+  t.ffn = 128;
+  t.vocab = 61;
+  t.max_positions = 16;
+  t.qkv_bias = t.linear_bias = t.tied_embeddings = true;
+  return {"small gpt2", t, std::nullopt};
+}
+
+core::Model small_llama() {
+  core::Transformer t;
+  t.family = core::ModelFamily::Llama;
+  t.layers = 4;
+  t.hidden = 32;
+  t.heads = 4;
+  t.kv_heads = 2;
+  t.head_dim = 8;
+  t.ffn = 72;
+  t.vocab = 61;
+  t.max_positions = 16;
+  t.normalization = core::Normalization::RmsNorm;
+  t.activation = core::ActivationKind::SwiGlu;
+  t.position = core::PositionKind::Rotary;
+  return {"small llama", t, std::nullopt};
+}
+
+core::Job small_job() {
+  core::Job job;
+  job.sequence = 16;
+  job.global_batch = 8;
+  job.optimizer.learning_rate = 1e-3;
+  job.optimizer.weight_decay = 0.1;
+  job.schedule = core::LearningRateSchedule{4, 1e-4};
+  job.clip_norm = 1.0;
+  job.steps = 20;
+  job.seed = 7;
+  return job;
+}
+
+core::Cluster cpu_cluster(int ranks) {
+  core::NodeType node;
+  node.name = "host";
+  node.device.name = "cpu";
+  node.device.kind = core::DeviceKind::Cpu;
+  node.devices = ranks;
+  node.cores = 2;
+  node.fabric = core::NodeFabric::Memory;
+  node.device_link = {core::Seconds(5e-6), core::BytesPerSecond(5e9)};
+  return {"host", {{node, 1}}, {}};
+}
+
+engine::TokenArray random_tokens(const core::Job& job, int vocab, int steps) {
+  std::mt19937_64 random(job.seed);
+  const std::size_t count = static_cast<std::size_t>(steps) *
+                            static_cast<std::size_t>(job.global_batch) *
+                            static_cast<std::size_t>(job.sequence);
+  std::vector<std::int32_t> tokens(count);
+  std::vector<std::int32_t> targets(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    tokens[i] = static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(vocab));
+    targets[i] = (3 * tokens[i] + 1) % vocab;  // Learnable: the next token follows from this one.
+  }
+  return {job.global_batch, job.sequence, std::move(tokens), std::move(targets)};
+}
+
+}  // namespace orrery::agreement
