@@ -101,6 +101,7 @@ class DenseLowering {
     add_frees(role);
     add_dependencies(role);
     bound_prefetch(role);
+    bound_sends(role);
     return role;
   }
 
@@ -118,6 +119,29 @@ class DenseLowering {
         }
       }
     }
+  }
+
+  /// What a call sends may stay unreceived while the call after it computes, but not longer.
+  static void bound_sends(Role& role) {
+    for (int c = 2; c < static_cast<int>(role.step.size()); ++c) {
+      const Call& sender = role.step[static_cast<std::size_t>(c - 2)];
+      const auto& instructions = role.blocks[sender.block.index()].instructions;
+      for (int i = 0; i < static_cast<int>(instructions.size()); ++i) {
+        if (!std::holds_alternative<Send>(instructions[static_cast<std::size_t>(i)].operation)) {
+          continue;
+        }
+        role.step[static_cast<std::size_t>(c)].waits.push_back({first_compute(role, c), c - 2, i});
+      }
+    }
+  }
+
+  static int first_compute(const Role& role, int call) {
+    const Call& called = role.step[static_cast<std::size_t>(call)];
+    const auto& instructions = role.blocks[called.block.index()].instructions;
+    for (int i = 0; i < static_cast<int>(instructions.size()); ++i) {
+      if (instructions[static_cast<std::size_t>(i)].stream == Stream::Compute) return i;
+    }
+    ORRERY_CHECK(false, "a block without a compute instruction");
   }
 
   static int last_compute(const Role& role, int call) {

@@ -73,7 +73,13 @@ void allocate_writes(LiveMemory& memory, const Role& role, const Instruction& in
 MemoryProfile memory_profile(const Role& role) {
   LiveMemory memory(role);
   const int calls = static_cast<int>(role.step.size());
+  std::vector<std::vector<Instance>> sent(role.step.size());  // Freed by a call's sends.
   for (int c = 0; c < calls; ++c) {
+    // What a call sent may wait for its receiver until the call after the next begins.
+    if (c >= 2) {
+      for (const Instance& instance : sent[static_cast<std::size_t>(c - 2)])
+        memory.release(instance);
+    }
     // What the next call receives or loads may arrive while this one computes.
     for (int ahead = c; ahead < std::min(c + 2, calls); ++ahead) {
       const Call& call = role.step[static_cast<std::size_t>(ahead)];
@@ -84,8 +90,14 @@ MemoryProfile memory_profile(const Role& role) {
     const Call& call = role.step[static_cast<std::size_t>(c)];
     for (const Instruction& instruction : role.blocks[call.block.index()].instructions) {
       allocate_writes(memory, role, instruction, call, c);
+      const bool sends = std::holds_alternative<Send>(instruction.operation);
       for (const BufferId buffer : instruction.frees) {
-        memory.release(instance_of(role, buffer, call, c));
+        const Instance instance = instance_of(role, buffer, call, c);
+        if (sends) {
+          sent[static_cast<std::size_t>(c)].push_back(instance);
+        } else {
+          memory.release(instance);
+        }
       }
       memory.end_instruction();
     }

@@ -33,7 +33,7 @@ struct DensePlan {
   int expert = 1;  ///< Divides data · sharding.
   bool sequence_parallel = false;
   int virtual_stages = 1;             ///< Model chunks per device (Interleaved).
-  std::vector<int> layers_per_stage;  ///< pipeline · virtual_stages entries, in model order.
+  std::vector<int> layers_per_stage = {};  ///< pipeline · virtual_stages entries, in model order.
   int microbatch = 1;                 ///< Sequences per microbatch.
   PipelineSchedule schedule = PipelineSchedule::OneFOneB;
   Recompute recompute = Recompute::None;

@@ -115,12 +115,14 @@ TEST(DenseAgreement, EveryPlanGivesTheLossesOfOneRank) {
   }
 }
 
-/// A wait that only bounds how early something is fetched: no buffer needs it.
-bool bounds_prefetch(const core::Role& role, const core::Call& call, const core::CallWait& wait) {
+/// A wait that only bounds how early something is fetched or how long something is sent: it bounds
+/// memory, no buffer's content needs it.
+bool bounds_memory(const core::Role& role, const core::Call& call, const core::CallWait& wait) {
   const core::Instruction& instruction =
       role.blocks[call.block.index()].instructions[static_cast<std::size_t>(wait.instruction)];
   return std::holds_alternative<core::Receive>(instruction.operation) ||
-         instruction.stream == core::Stream::Host;
+         instruction.stream == core::Stream::Host ||
+         std::holds_alternative<core::Send>(role.at(wait.call, wait.other).operation);
 }
 
 TEST(DenseAgreement, NoDependencyBetweenCallsCanBeDeletedUnnoticed) {
@@ -132,7 +134,7 @@ TEST(DenseAgreement, NoDependencyBetweenCallsCanBeDeletedUnnoticed) {
       for (std::size_t c = 0; c < program.roles[r].step.size(); ++c) {
         const core::Call& call = program.roles[r].step[c];
         for (std::size_t w = 0; w < call.waits.size(); ++w) {
-          if (bounds_prefetch(program.roles[r], call, call.waits[w])) continue;
+          if (bounds_memory(program.roles[r], call, call.waits[w])) continue;
           core::Program broken = program;
           auto& waits = broken.roles[r].step[c].waits;
           waits.erase(waits.begin() + static_cast<std::ptrdiff_t>(w));

@@ -94,6 +94,7 @@ core::Cluster cpu_cluster(int ranks) {
   node.name = "host";
   node.device.name = "cpu";
   node.device.kind = core::DeviceKind::Cpu;
+  node.device.memory_bandwidth = core::BytesPerSecond(10e9);
   node.devices = ranks;
   node.cores = 2;
   node.fabric = core::NodeFabric::Memory;

@@ -82,6 +82,24 @@ TEST(Lowering, EveryPlanIsSound) {
   }
 }
 
+TEST(Lowering, NoNumberOfStagesAndMicrobatchesWaitsInACircle) {
+  Model model = small_gpt2();
+  for (int stages = 2; stages <= 7; ++stages) {
+    model.transformer->layers = stages;
+    for (int microbatches = 1; microbatches <= 10; ++microbatches) {
+      for (const auto schedule : {PipelineSchedule::GPipe, PipelineSchedule::OneFOneB}) {
+        Plan plan = plan_of(1, 1, 1, stages, schedule, Recompute::None);
+        plan.dense->layers_per_stage.assign(static_cast<std::size_t>(stages), 1);
+        Job job = small_job();
+        job.global_batch = microbatches;
+        const auto faults = check_program(lower(plan, model, cpus(stages), job));
+        EXPECT_TRUE(faults.empty())
+            << stages << " stages, " << microbatches << " microbatches: " << faults.front();
+      }
+    }
+  }
+}
+
 TEST(Lowering, SharedParametersOfAllRolesAddUpToTheModel) {
   const Model model = small_gpt2();
   for (const Plan& plan : sample_plans()) {
