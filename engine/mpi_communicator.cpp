@@ -1,0 +1,166 @@
+#include "engine/mpi_communicator.h"
+
+#ifdef ORRERY_MPI
+
+#include <mpi.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+#include "core/error.h"
+
+namespace orrery::engine {
+
+using core::Rank;
+
+namespace {
+
+void check(int status, const char* what) {
+  if (status == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(status, text, &length);
+  throw core::SystemError(std::string(what) + ": " + std::string(text, text + length));
+}
+
+// MPI counts bytes in an int: longer messages travel in pieces of 1 GiB, in order.
+constexpr std::size_t kLargestPiece = std::size_t{1} << 30;
+
+class MpiCommunicator final : public Communicator {
+ public:
+  MpiCommunicator() {
+    // A communicator of its own keeps our tags apart from anybody else's.
+    check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
+    check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
+    check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+  }
+  ~MpiCommunicator() override { MPI_Comm_free(&comm_); }
+  MpiCommunicator(const MpiCommunicator&) = delete;
+  MpiCommunicator& operator=(const MpiCommunicator&) = delete;
+
+  Rank rank() const override { return Rank(rank_); }
+  int ranks() const override { return size_; }
+
+  // Synchronous: done when the receiver has started too, which is what the Program means.
+  Request start_send(Rank to, int tag, const void* data, std::size_t bytes) override {
+    const std::uint32_t slot = take_slot();
+    for_pieces(bytes, [&](std::size_t first, int count) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      check(MPI_Issend(static_cast<const std::byte*>(data) + first, count, MPI_BYTE, to.value, tag,
+                       comm_, &request),
+            "MPI_Issend");
+      slots_[slot].push_back(request);
+    });
+    return {slot};
+  }
+
+  Request start_receive(Rank from, int tag, void* data, std::size_t bytes) override {
+    const std::uint32_t slot = take_slot();
+    for_pieces(bytes, [&](std::size_t first, int count) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      check(MPI_Irecv(static_cast<std::byte*>(data) + first, count, MPI_BYTE, from.value, tag,
+                      comm_, &request),
+            "MPI_Irecv");
+      slots_[slot].push_back(request);
+    });
+    return {slot};
+  }
+
+  bool test(Request request) override {
+    std::vector<MPI_Request>& pieces = slots_[request.slot];
+    int done = 0;
+    check(MPI_Testall(static_cast<int>(pieces.size()), pieces.data(), &done, MPI_STATUSES_IGNORE),
+          "MPI_Testall");
+    if (done == 0) return false;
+    pieces.clear();
+    free_.push_back(request.slot);
+    return true;
+  }
+
+  // Only asking tells.
+  std::uint64_t activity() override { return ++asked_; }
+
+  // There may be more ranks than cores: let another one run.
+  void wait(std::uint64_t) override { sched_yield(); }
+
+  void abort(const std::string&) override {}
+
+ private:
+  template <class Start>
+  static void for_pieces(std::size_t bytes, Start start) {
+    std::size_t first = 0;
+    do {
+      const std::size_t count = std::min(kLargestPiece, bytes - first);
+      start(first, static_cast<int>(count));
+      first += count;
+    } while (first < bytes);
+  }
+
+  std::uint32_t take_slot() {
+    if (free_.empty()) {
+      free_.push_back(static_cast<std::uint32_t>(slots_.size()));
+      slots_.emplace_back();
+    }
+    const std::uint32_t slot = free_.back();
+    free_.pop_back();
+    return slot;
+  }
+
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  int rank_ = 0;
+  int size_ = 0;
+  std::uint64_t asked_ = 0;
+  std::vector<std::vector<MPI_Request>> slots_;  // The pieces of each message under way.
+  std::vector<std::uint32_t> free_;
+};
+
+}  // namespace
+
+std::optional<int> launched_ranks() {
+  // Open MPI; MPICH, Intel MPI and Slurm.
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+    const char* value = std::getenv(name);
+    if (value != nullptr && std::atoi(value) > 0) return std::atoi(value);
+  }
+  return std::nullopt;
+}
+
+MpiSession::MpiSession() {
+  int given = 0;
+  check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &given), "MPI_Init_thread");
+  if (given < MPI_THREAD_FUNNELED) throw core::SystemError("this MPI allows no threads at all");
+}
+
+MpiSession::~MpiSession() {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (finalized == 0) MPI_Finalize();
+}
+
+Rank MpiSession::rank() const {
+  int rank = 0;
+  check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
+  return Rank(rank);
+}
+
+int MpiSession::ranks() const {
+  int size = 0;
+  check(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  return size;
+}
+
+std::unique_ptr<Communicator> MpiSession::communicator() {
+  return std::make_unique<MpiCommunicator>();
+}
+
+void MpiSession::abort(int exit_status) {
+  MPI_Abort(MPI_COMM_WORLD, exit_status);
+  std::abort();
+}
+
+}  // namespace orrery::engine
+
+#endif
