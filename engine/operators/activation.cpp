@@ -19,12 +19,13 @@ float gelu_tanh(float x) {
   return x * logistic(2.0F * u);
 }
 
-// d/dx x·σ(2u) = σ + x·σ(1−σ)·2u'.
+// d/dx x·σ(2u) = σ + x·σ(1−σ)·2u', with 1 − σ = e·σ for e = e^(−2u), which loses no digits.
 float gelu_tanh_slope(float x) {
   const float u = kGeluSlope * (x + kGeluCubic * x * x * x);
-  const float s = logistic(2.0F * u);
+  const float e = exp_float(-2.0F * u);
+  const float s = 1.0F / (1.0F + e);
   const float du = kGeluSlope * (1.0F + 3.0F * kGeluCubic * x * x);
-  return s + x * s * (1.0F - s) * 2.0F * du;
+  return s + x * s * (e * s) * 2.0F * du;
 }
 
 float gelu_erf(float x) {
