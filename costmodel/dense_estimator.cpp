@@ -1,0 +1,344 @@
+#include "costmodel/dense_estimator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "core/error.h"
+#include "core/parameter_layout.h"
+#include "core/rank_grid.h"
+#include "costmodel/compute_cost.h"
+
+namespace orrery::costmodel {
+namespace {
+
+using core::Axis;
+using core::Bytes;
+using core::CollectiveKind;
+using core::Rank;
+using core::Seconds;
+
+constexpr double kGiB = 1073741824.0;
+
+bool is_first(int stage) { return stage == 0; }
+bool is_last(const core::DensePlan& plan, int stage) { return stage == plan.pipeline - 1; }
+int layers_of(const core::DensePlan& plan, int stage) {
+  return plan.layers_per_stage[static_cast<std::size_t>(stage)];
+}
+
+}  // namespace
+
+core::Device slowest_device(const core::Cluster& cluster, core::DType precision) {
+  ORRERY_CHECK(!cluster.groups.empty(), "a cluster without nodes");
+  core::Device slowest = cluster.groups.front().type.device;
+  Bytes memory = slowest.memory;
+  for (const core::NodeGroup& group : cluster.groups) {
+    const core::Device& device = group.type.device;
+    memory = std::min(memory, device.memory);
+    if (matrix_peak(device, precision) < matrix_peak(slowest, precision)) slowest = device;
+  }
+  slowest.memory = memory;
+  return slowest;
+}
+
+double ranks_per_core(const core::Cluster& cluster) {
+  double most = 1.0;
+  for (const core::NodeGroup& group : cluster.groups) {
+    const core::NodeType& type = group.type;
+    if (type.device.kind != core::DeviceKind::Cpu || type.cores < 1) continue;
+    most = std::max(most, static_cast<double>(type.devices) / type.cores);
+  }
+  return most;
+}
+
+DenseEstimator::DenseEstimator(const core::Model& model, const core::Cluster& cluster,
+                               const core::Job& job)
+    : model_(model.transformer.value()),
+      cluster_(cluster),
+      job_(job),
+      device_(slowest_device(cluster, job.precision)),
+      ranks_per_core_(ranks_per_core(cluster)),
+      fabric_(fabric_cost(cluster)) {}
+
+// ---- groups --------------------------------------------------------------------------------
+
+GroupCost DenseEstimator::group_cost(const core::DensePlan& plan,
+                                     const std::vector<Axis>& axes) const {
+  const std::vector<Rank> members = core::RankGrid(plan).group(Rank(0), axes);
+  const auto placed = [&](Company company) {
+    if (const auto where = placement_of(members, cluster_, company)) return *where;
+    // Unequal numbers on its nodes: taken as equal, rounded up.
+    std::set<int> nodes;
+    for (const Rank rank : members) nodes.insert(cluster_.node_of(rank.value));
+    GroupPlacement where;
+    where.nodes = static_cast<int>(nodes.size());
+    where.members_per_node = (static_cast<int>(members.size()) + where.nodes - 1) / where.nodes;
+    where.users_per_card = where.users_per_node = where.members_per_node;
+    return where;
+  };
+  return {placed(Company::Alone), placed(Company::WholeNodes)};
+}
+
+DenseEstimator::Groups DenseEstimator::groups_of(const core::DensePlan& plan) const {
+  Groups groups;
+  groups.tensor = group_cost(plan, {Axis::Tensor});
+  groups.data = group_cost(plan, {Axis::Data});
+  groups.sharding = group_cost(plan, {Axis::Sharding});
+  groups.model = group_cost(plan, {Axis::Tensor, Axis::Pipeline, Axis::Sharding});
+  groups.world = group_cost(plan, {Axis::Tensor, Axis::Pipeline, Axis::Sharding, Axis::Data});
+  if (model_.tied_embeddings && plan.pipeline > 1) {
+    const core::RankGrid grid(plan);
+    const std::vector<Rank> ends = {Rank(0),
+                                    grid.moved(Rank(0), Axis::Pipeline, plan.pipeline - 1)};
+    const auto alone = placement_of(ends, cluster_, Company::Alone);
+    const auto shared = placement_of(ends, cluster_, Company::WholeNodes);
+    groups.tied = {*alone, *shared};
+  }
+  return groups;
+}
+
+Seconds DenseEstimator::collective(CollectiveKind kind, double bytes,
+                                   const GroupCost& group) const {
+  const auto algorithm = choose_algorithm(kind, Bytes(bytes), group.alone, fabric_);
+  return collective_time(algorithm, kind, Bytes(bytes), group.shared, fabric_);
+}
+
+Seconds DenseEstimator::message_time_between(const core::DensePlan& plan, int stage,
+                                             Bytes bytes) const {
+  const core::RankGrid grid(plan);
+  const int from = grid.moved(Rank(0), Axis::Pipeline, stage).value;
+  const int stride = grid.moved(Rank(0), Axis::Pipeline, stage + 1).value - from;
+  // Neighbouring ranks of the stage send at the same time, each to its own peer.
+  const int last = std::min(from + 2 * stride, cluster_.devices()) - 1;
+  const int node = cluster_.node_of(from);
+  const int there = cluster_.node_of(last);
+  const core::NodeType& type = cluster_.node_type(node);
+  const int cards = std::max(1, std::min(type.network_cards, type.devices));
+  const int users = std::min(stride, (type.devices + cards - 1) / cards);
+  const bool same_leaf = fabric_.nodes_per_leaf == 0 ||
+                         node / fabric_.nodes_per_leaf == there / fabric_.nodes_per_leaf;
+  return message_time(bytes, node == there, same_leaf, node == there ? stride : users, fabric_);
+}
+
+// ---- stages --------------------------------------------------------------------------------
+
+const StageProfile& DenseEstimator::profile(const core::DensePlan& plan, int stage,
+                                            const GroupCost& tensor) const {
+  const StageQuestion question{.first = is_first(stage),
+                               .last = is_last(plan, stage),
+                               .tensor = plan.tensor,
+                               .microbatch = plan.microbatch,
+                               .recompute = plan.recompute,
+                               .tensor_alone = tensor.alone,
+                               .tensor_shared = tensor.shared};
+  const ProfileKey key{question.first,
+                       question.last,
+                       plan.tensor,
+                       plan.microbatch,
+                       plan.recompute,
+                       tensor.alone.nodes,
+                       tensor.alone.users_per_card};
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = profiles_.find(key);
+    if (known != profiles_.end()) return known->second;
+  }
+  const StageProfile result = profile_stage(question, model_, device_, fabric_, job_);
+  const std::lock_guard lock(mutex_);
+  return profiles_.try_emplace(key, result).first->second;
+}
+
+StageBuckets DenseEstimator::buckets(const core::DensePlan& plan, int stage) const {
+  const BucketKey key{is_first(stage), is_last(plan, stage), plan.tensor, plan.sharding};
+  const std::lock_guard lock(mutex_);
+  const auto known = buckets_.find(key);
+  if (known != buckets_.end()) return known->second;
+  const core::StageParameters parameters = core::stage_parameters(
+      model_, {0, 1, is_first(stage), is_last(plan, stage), plan.tensor, plan.sharding});
+  StageBuckets result;
+  std::size_t next = 0;
+  if (parameters.has_embedding_bucket) result.embedding = parameters.buckets[next++].count;
+  result.layer = parameters.buckets[next++].count;
+  if (parameters.has_head_bucket) result.head = parameters.buckets[next].count;
+  if (parameters.token_embedding) {
+    result.tied = parameters.token_embedding->count;
+  } else if (parameters.output_weight) {
+    result.tied = parameters.output_weight->count;
+  }
+  return buckets_.try_emplace(key, result).first->second;
+}
+
+DenseEstimator::Stages DenseEstimator::passes_of(const core::DensePlan& plan,
+                                                 const GroupCost& tensor) const {
+  Stages stages;
+  for (int s = 0; s < plan.pipeline; ++s) {
+    // Stages between the first and the last are alike.
+    const bool alike = s > 1 && !is_last(plan, s);
+    stages.profile.push_back(alike ? stages.profile.back() : &profile(plan, s, tensor));
+    stages.buckets.push_back(alike ? stages.buckets.back() : buckets(plan, s));
+    const StageProfile& one = *stages.profile.back();
+    const int layers = layers_of(plan, s);
+    stages.pipeline.forward.push_back(one.forward.makespan.at(layers) * ranks_per_core_);
+    stages.pipeline.backward.push_back(one.backward.makespan.at(layers) * ranks_per_core_);
+  }
+  return stages;
+}
+
+DenseEstimator::Stages DenseEstimator::stages_of(const core::DensePlan& plan,
+                                                 const Groups& groups) const {
+  Stages stages = passes_of(plan, groups.tensor);
+  for (int s = 0; s + 1 < plan.pipeline; ++s) {
+    stages.pipeline.message.push_back(
+        message_time_between(plan, s, stages.profile[static_cast<std::size_t>(s)]->message));
+  }
+  stages.pipeline_time = costmodel::pipeline_time(plan.schedule, stages.pipeline,
+                                                  core::microbatches(plan, job_.global_batch));
+  return stages;
+}
+
+Seconds DenseEstimator::lower_bound(const core::DensePlan& plan) const {
+  const Stages stages = passes_of(plan, group_cost(plan, {Axis::Tensor}));
+  Seconds once, slowest;
+  for (std::size_t s = 0; s < stages.pipeline.forward.size(); ++s) {
+    const Seconds pair = stages.pipeline.forward[s] + stages.pipeline.backward[s];
+    once += pair;
+    slowest = std::max(slowest, pair);
+  }
+  // The period is at least the slowest stage's pair of passes: a cycle over one stage.
+  return once + slowest * (core::microbatches(plan, job_.global_batch) - 1);
+}
+
+std::vector<int> DenseEstimator::balanced_layers(const core::DensePlan& plan) const {
+  const Stages stages = passes_of(plan, group_cost(plan, {Axis::Tensor}));
+  std::vector<int> layers(static_cast<std::size_t>(plan.pipeline), 1);
+  const auto load = [&](std::size_t s) {
+    const StageProfile& stage = *stages.profile[s];
+    return stage.forward.makespan.at(layers[s]) + stage.backward.makespan.at(layers[s]);
+  };
+  for (int left = model_.layers - plan.pipeline; left > 0; --left) {
+    std::size_t least = 0;
+    for (std::size_t s = 1; s < layers.size(); ++s) {
+      if (load(s) < load(least)) least = s;
+    }
+    ++layers[least];
+  }
+  return layers;
+}
+
+// ---- memory --------------------------------------------------------------------------------
+
+DenseEstimator::Fullest DenseEstimator::fullest(const core::DensePlan& plan) const {
+  const GroupCost tensor = group_cost(plan, {Axis::Tensor});
+  Fullest most;
+  for (int s = 0; s < plan.pipeline; ++s) {
+    const MemoryByTerm memory = memory_of(plan, s, tensor);
+    if (total(memory) > total(most.memory)) most = {s, memory};
+  }
+  return most;
+}
+
+MemoryByTerm DenseEstimator::memory_of(const core::DensePlan& plan, int stage,
+                                       const GroupCost& tensor) const {
+  const int layers = layers_of(plan, stage);
+  const std::int64_t elements = buckets(plan, stage).elements(layers);
+  MemoryByTerm memory =
+      persistent_memory(elements, plan.sharding, job_) +
+      peak_of_passes(profile(plan, stage, tensor).memory(layers), plan.schedule, plan.pipeline,
+                     stage, core::microbatches(plan, job_.global_batch));
+  memory[static_cast<std::size_t>(MemoryTerm::Reserved)] += device_.reserved;
+  return memory;
+}
+
+// ---- the estimate --------------------------------------------------------------------------
+
+Outcome DenseEstimator::estimate(const core::DensePlan& plan, MemoryLimit limit) const {
+  const auto [stage, memory] = fullest(plan);
+  if (limit == MemoryLimit::Enforced && total(memory) > device_.memory) {
+    return Infeasible{
+        .reason = Infeasible::Reason::Memory,
+        .why = fmt::format("stage {} needs {:.1f} GiB on each device, {} has {:.1f} GiB", stage,
+                           total(memory).value / kGiB, device_.name, device_.memory.value / kGiB),
+        .needed = total(memory),
+        .available = device_.memory};
+  }
+  const Groups groups = groups_of(plan);
+  const Stages stages = stages_of(plan, groups);
+  Estimate result = add_up(plan, stages, end_of_step(plan, groups, stages));
+  result.memory = memory;
+  result.fullest_stage = stage;
+  return result;
+}
+
+Estimate DenseEstimator::add_up(const core::DensePlan& plan, const Stages& stages,
+                                const EndOfStep& end) const {
+  const int m = core::microbatches(plan, job_.global_batch);
+  const PipelineStages& pipeline = stages.pipeline;
+  std::size_t slowest = 0;
+  Seconds busy, computing;  // Of all stages, per microbatch.
+  const auto pass_pair = [&](std::size_t s) { return pipeline.forward[s] + pipeline.backward[s]; };
+  const auto compute_pair = [&](std::size_t s) {
+    const int layers = plan.layers_per_stage[s];
+    return (stages.profile[s]->forward.compute.at(layers) +
+            stages.profile[s]->backward.compute.at(layers)) *
+           ranks_per_core_;
+  };
+  for (std::size_t s = 0; s < pipeline.forward.size(); ++s) {
+    if (pass_pair(s) > pass_pair(slowest)) slowest = s;
+    computing += compute_pair(s);
+  }
+  PipelineStages free_messages = pipeline;
+  for (Seconds& message : free_messages.message) message = Seconds(0);
+  const Seconds without_messages = costmodel::pipeline_time(plan.schedule, free_messages, m);
+  const Seconds zero = compute(core::Zero{stages.buckets[0].elements(plan.layers_per_stage[0])});
+  const Seconds recompute =
+      stages.profile[slowest]->backward.recompute.at(plan.layers_per_stage[slowest]) *
+      (ranks_per_core_ * m);
+
+  Estimate result;
+  result.devices = plan.devices();
+  result.microbatches = m;
+  result.memory_available = device_.memory;
+  result.step = zero + stages.pipeline_time + end.all;
+  const auto term = [&](TimeTerm t) -> Seconds& {
+    return result.time[static_cast<std::size_t>(t)];
+  };
+  term(TimeTerm::Compute) = compute_pair(slowest) * m - recompute;
+  term(TimeTerm::Recompute) = recompute;
+  term(TimeTerm::TensorCommunication) = (pass_pair(slowest) - compute_pair(slowest)) * m;
+  term(TimeTerm::PipelineBubble) = without_messages - pass_pair(slowest) * m;
+  term(TimeTerm::PipelineCommunication) = stages.pipeline_time - without_messages;
+  term(TimeTerm::Optimizer) = zero + end.optimizer;
+  term(TimeTerm::GradientCommunication) = end.all - end.optimizer;
+  result.speed_of_one =
+      job_.global_batch / (computing * (1.0 * m * plan.tensor * plan.data_ways())).value;
+  result.mfu = model_flops_per_token(model_, job_.sequence) * job_.global_batch * job_.sequence /
+               (matrix_peak(device_, job_.precision) * result.step * result.devices).value;
+  result.tokens_per_second = job_.global_batch * job_.sequence / result.step.value;
+  add_rates(result, device_, job_);
+  result.speed_of_one *= job_.sequence;
+  return result;
+}
+
+void add_rates(Estimate& estimate, const core::Device& device, const core::Job& job) {
+  const auto share = [&](TimeTerm t) {
+    return estimate.time[static_cast<std::size_t>(t)] / estimate.step;
+  };
+  estimate.samples_per_second = job.global_batch / estimate.step.value;
+  estimate.bubble_share = share(TimeTerm::PipelineBubble);
+  estimate.communication_share =
+      share(TimeTerm::TensorCommunication) + share(TimeTerm::PipelineCommunication) +
+      share(TimeTerm::GradientCommunication) + share(TimeTerm::ParameterServer);
+  estimate.scaling_efficiency =
+      estimate.samples_per_second / (estimate.speed_of_one * estimate.devices);
+  constexpr double kSecondsPerHour = 3600.0;
+  if (device.price_per_hour) {
+    estimate.dollars_per_step =
+        *device.price_per_hour * estimate.devices * estimate.step.value / kSecondsPerHour;
+  }
+  if (device.power_watts) {
+    estimate.joules_per_step = *device.power_watts * estimate.devices * estimate.step.value;
+  }
+}
+
+}  // namespace orrery::costmodel

@@ -1,0 +1,254 @@
+#include "costmodel/search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "core/error.h"
+#include "costmodel/dense_estimator.h"
+#include "costmodel/sparse_estimator.h"
+
+namespace orrery::costmodel {
+namespace {
+
+using core::Bytes;
+using core::Seconds;
+
+/// What became of one candidate.
+struct Verdict {
+  enum class Kind { Estimated, DoesNotFit, TooSlow };
+  Kind kind = Kind::TooSlow;
+  double seconds = 0.0;  ///< Estimated: its step. TooSlow: its lower bound.
+  double lacking = 0.0;  ///< DoesNotFit: bytes beyond the device's memory.
+};
+
+/// The `keep` least times so far. Only ever an upper bound of the final one, so whoever prunes with
+/// it prunes nothing that belongs in the answer, whatever the order of the threads.
+class Cutoff {
+ public:
+  explicit Cutoff(std::size_t keep) : keep_(keep) {}
+
+  bool excludes(double seconds) const { return seconds > limit_.load(); }
+  void add(double seconds) {
+    const std::lock_guard lock(mutex_);
+    least_.insert(seconds);
+    if (least_.size() > keep_) least_.erase(std::prev(least_.end()));
+    if (least_.size() == keep_ && keep_ > 0) limit_.store(*std::prev(least_.end()));
+  }
+
+ private:
+  std::size_t keep_;
+  std::mutex mutex_;
+  std::multiset<double> least_;
+  std::atomic<double> limit_{std::numeric_limits<double>::infinity()};
+};
+
+/// A kind of plan that people would try first.
+struct KnownKind {
+  const char* name;
+  bool (*is)(const core::DensePlan&);
+};
+
+constexpr KnownKind kKnownKinds[] = {
+    {"data parallel only",
+     [](const core::DensePlan& p) { return p.tensor == 1 && p.pipeline == 1 && p.sharding == 1; }},
+    {"data parallel with sharded optimizer",
+     [](const core::DensePlan& p) {
+       return p.tensor == 1 && p.pipeline == 1 && p.sharding > 1 && p.data == 1;
+     }},
+    {"pipeline only, no tensor parallelism",
+     [](const core::DensePlan& p) { return p.tensor == 1 && p.pipeline > 1; }},
+    {"tensor and data parallel, no pipeline",
+     [](const core::DensePlan& p) { return p.tensor > 1 && p.pipeline == 1; }},
+    {"tensor, pipeline and data parallel, nothing sharded",
+     [](const core::DensePlan& p) { return p.tensor > 1 && p.pipeline > 1 && p.sharding == 1; }},
+    {"tensor, pipeline, data parallel and sharded",
+     [](const core::DensePlan& p) { return p.tensor > 1 && p.pipeline > 1 && p.sharding > 1; }},
+};
+constexpr std::size_t kKinds = std::size(kKnownKinds);
+
+class Search {
+ public:
+  Search(const core::Model& model, const core::Cluster& cluster, const core::Job& job,
+         const SearchOptions& options)
+      : model_(model), cluster_(cluster), job_(job), options_(options) {
+    if (model.transformer) {
+      plans_ = dense_plans(model, cluster, job);
+      dense_ = std::make_unique<DenseEstimator>(model, cluster, job);
+    } else {
+      plans_ = sparse_plans(model, cluster, job);
+    }
+    verdicts_.resize(plans_.size());
+  }
+
+  SearchResult run() {
+    judge_all();
+    SearchResult result;
+    result.candidates = plans_.size();
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < plans_.size(); ++i) {
+      if (verdicts_[i].kind == Verdict::Kind::Estimated) order.push_back(i);
+      if (verdicts_[i].kind == Verdict::Kind::DoesNotFit) ++result.do_not_fit;
+    }
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return verdicts_[a].seconds < verdicts_[b].seconds;
+    });
+    if (order.size() > options_.keep) order.resize(options_.keep);
+    for (const std::size_t i : order) result.ranked.push_back(ranked(i));
+    refine(result.ranked);
+    if (result.ranked.empty()) {
+      result.nothing_fits = closest([](const core::Plan&) { return true; });
+    } else if (dense_) {
+      add_alternatives(result);
+    }
+    return result;
+  }
+
+ private:
+  void judge_all() {
+    const auto hardware = std::max(1u, std::thread::hardware_concurrency());
+    const std::size_t threads = options_.threads > 0 ? static_cast<std::size_t>(options_.threads)
+                                                     : static_cast<std::size_t>(hardware);
+    Cutoff cutoff(options_.keep);
+    // Of each known kind the best is wanted too.
+    std::vector<std::unique_ptr<Cutoff>> of_kind;
+    for (std::size_t k = 0; k < kKinds; ++k) of_kind.push_back(std::make_unique<Cutoff>(1));
+    std::atomic<std::size_t> next{0};
+    const auto work = [&] {
+      for (std::size_t i = next++; i < plans_.size(); i = next++) {
+        verdicts_[i] = judge(plans_[i], cutoff, of_kind);
+      }
+    };
+    std::vector<std::thread> pool;
+    for (std::size_t t = 1; t < threads; ++t) pool.emplace_back(work);
+    work();
+    for (std::thread& thread : pool) thread.join();
+  }
+
+  Outcome estimate_of(const core::Plan& plan) const {
+    return dense_ ? dense_->estimate(*plan.dense, MemoryLimit::Enforced)
+                  : estimate_sparse(plan, model_, cluster_, job_);
+  }
+
+  Verdict judge(const core::Plan& plan, Cutoff& cutoff,
+                std::vector<std::unique_ptr<Cutoff>>& of_kind) const {
+    Cutoff* kind = nullptr;
+    if (dense_) {
+      const core::DensePlan& dense = *plan.dense;
+      const double lacking = (total(dense_->fullest(dense).memory) - dense_->device().memory).value;
+      if (lacking > 0) return {Verdict::Kind::DoesNotFit, 0.0, lacking};
+      for (std::size_t k = 0; k < kKinds; ++k) {
+        if (kKnownKinds[k].is(dense)) kind = of_kind[k].get();
+      }
+      const double bound = dense_->lower_bound(dense).value;
+      if (cutoff.excludes(bound) && (kind == nullptr || kind->excludes(bound))) {
+        return {Verdict::Kind::TooSlow, bound, 0.0};
+      }
+    }
+    const Outcome outcome = estimate_of(plan);
+    if (const auto* infeasible = std::get_if<Infeasible>(&outcome)) {
+      return {Verdict::Kind::DoesNotFit, 0.0, (*infeasible->needed - *infeasible->available).value};
+    }
+    const double seconds = std::get<Estimate>(outcome).step.value;
+    cutoff.add(seconds);
+    if (kind != nullptr) kind->add(seconds);
+    return {Verdict::Kind::Estimated, seconds, 0.0};
+  }
+
+  RankedPlan ranked(std::size_t i) const {
+    return {plans_[i], std::get<Estimate>(estimate_of(plans_[i])), std::nullopt};
+  }
+
+  void refine(std::vector<RankedPlan>& plans) const {
+    if (!options_.refine) return;
+    const std::size_t count = std::min(options_.refined, plans.size());
+    for (std::size_t i = 0; i < count; ++i) plans[i].refined = options_.refine(plans[i].plan);
+    std::stable_sort(
+        plans.begin(), plans.begin() + static_cast<std::ptrdiff_t>(count),
+        [](const RankedPlan& a, const RankedPlan& b) { return *a.refined < *b.refined; });
+  }
+
+  /// What the plan that comes closest to fitting lacks; empty where none of them is too large.
+  template <class Predicate>
+  std::string closest(Predicate wanted) const {
+    std::optional<std::size_t> best;
+    for (std::size_t i = 0; i < plans_.size(); ++i) {
+      if (verdicts_[i].kind != Verdict::Kind::DoesNotFit || !wanted(plans_[i])) continue;
+      if (!best || verdicts_[i].lacking < verdicts_[*best].lacking) best = i;
+    }
+    if (!best) return "";
+    const Outcome outcome = estimate_of(plans_[*best]);
+    return "even " + core::describe(plans_[*best]) +
+           " does not fit: " + std::get<Infeasible>(outcome).why;
+  }
+
+  void add_alternatives(SearchResult& result) const {
+    for (const KnownKind& kind : kKnownKinds) {
+      std::optional<std::size_t> best;
+      for (std::size_t i = 0; i < plans_.size(); ++i) {
+        if (verdicts_[i].kind != Verdict::Kind::Estimated || !kind.is(*plans_[i].dense)) continue;
+        if (!best || verdicts_[i].seconds < verdicts_[*best].seconds) best = i;
+      }
+      Alternative alternative{kind.name, "", std::nullopt};
+      if (best) {
+        alternative.best = ranked(*best);
+        alternative.verdict =
+            why_slower(result.ranked.front().estimate, alternative.best->estimate);
+      } else {
+        alternative.verdict = closest([&](const core::Plan& plan) { return kind.is(*plan.dense); });
+        if (alternative.verdict.empty()) continue;  // The space has no such plan.
+      }
+      result.alternatives.push_back(std::move(alternative));
+    }
+  }
+
+  const core::Model& model_;
+  const core::Cluster& cluster_;
+  const core::Job& job_;
+  const SearchOptions& options_;
+  std::vector<core::Plan> plans_;
+  std::vector<Verdict> verdicts_;
+  std::unique_ptr<DenseEstimator> dense_;  // Absent for click-through models.
+};
+
+}  // namespace
+
+SearchResult search(const core::Model& model, const core::Cluster& cluster, const core::Job& job,
+                    const SearchOptions& options) {
+  return Search(model, cluster, job, options).run();
+}
+
+std::string why_slower(const Estimate& best, const Estimate& other) {
+  const Seconds more = other.step - best.step;
+  if (more.value <= 0) return "as fast as the best plan";
+  std::string text = fmt::format("{:.2f} times as long: ", other.step / best.step);
+  struct Difference {
+    TimeTerm term;
+    Seconds seconds;
+  };
+  std::vector<Difference> differences;
+  for (int t = 0; t < kTimeTerms; ++t) {
+    const auto i = static_cast<std::size_t>(t);
+    differences.push_back({static_cast<TimeTerm>(t), other.time[i] - best.time[i]});
+  }
+  std::stable_sort(differences.begin(), differences.end(),
+                   [](const Difference& a, const Difference& b) { return a.seconds > b.seconds; });
+  // The largest ones that explain most of the difference.
+  Seconds explained;
+  std::string separator;
+  for (const Difference& d : differences) {
+    if (d.seconds.value <= 0 || explained > more * 0.9) break;
+    text += fmt::format("{}{} +{:.3g} s", separator, time_term_name(d.term), d.seconds.value);
+    explained += d.seconds;
+    separator = ", ";
+  }
+  return text;
+}
+
+}  // namespace orrery::costmodel

@@ -1,0 +1,232 @@
+#include "costmodel/estimate.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/lowering.h"
+#include "core/program_check.h"
+#include "costmodel/predict_durations.h"
+#include "tests/costmodel/small_inputs.h"
+
+namespace orrery::costmodel {
+namespace {
+
+using namespace core::literals;
+
+core::Model model_of(const core::Transformer& transformer) {
+  return {"small", transformer, std::nullopt};
+}
+
+Estimate estimated(const core::Plan& plan, const core::Model& model, const core::Cluster& cluster,
+                   const core::Job& job) {
+  const Outcome outcome = estimate(plan, model, cluster, job);
+  const auto* infeasible = std::get_if<Infeasible>(&outcome);
+  if (infeasible != nullptr) {
+    ADD_FAILURE() << core::describe(plan) << ": " << infeasible->why;
+    return {};
+  }
+  return std::get<Estimate>(outcome);
+}
+
+core::Seconds sum(const TimeByTerm& time) {
+  core::Seconds total;
+  for (const core::Seconds t : time) total += t;
+  return total;
+}
+
+// One rank communicates with nobody: its step is the sum of its instructions.
+TEST(Estimate, OfOneRankIsTheSumOfItsInstructions) {
+  for (const core::Transformer& transformer : {small_gpt2(), small_llama()}) {
+    const core::Model model = model_of(transformer);
+    const core::Cluster cluster = cpu_cluster(1);
+    const core::Job job = small_job();
+    for (const core::Plan& plan : small_plans(transformer.layers)) {
+      if (plan.dense->devices() != 1) continue;
+      const core::Program program = core::lower(plan, model, cluster, job);
+      const core::Durations durations = predict_durations(program, cluster, job);
+      core::Seconds expected;
+      for (const core::Call& call : program.roles[0].step) {
+        const auto& block = program.roles[0].blocks[call.block.index()];
+        for (std::size_t i = 0; i < block.instructions.size(); ++i) {
+          if (block.instructions[i].stream == core::Stream::Host) continue;  // Beside the rest.
+          expected += durations.of(core::RoleId(0), call.block, static_cast<int>(i));
+        }
+      }
+      const Estimate e = estimated(plan, model, cluster, job);
+      // The clearing of loss and norm, two elements, is not counted.
+      EXPECT_NEAR(e.step.value / expected.value, 1.0, 1e-3) << core::describe(plan);
+    }
+  }
+}
+
+TEST(Estimate, TermsAddUpToTheStep) {
+  for (const core::Plan& plan : small_plans(8)) {
+    const Estimate e =
+        estimated(plan, model_of(small_llama()), cpu_cluster(plan.devices()), small_job());
+    EXPECT_NEAR(sum(e.time).value, e.step.value, 1e-12) << core::describe(plan);
+    for (const core::Seconds t : e.time) EXPECT_GE(t.value, -1e-12) << core::describe(plan);
+  }
+}
+
+// speed = speed of one device · devices · scaling efficiency.
+TEST(Estimate, SpeedIsTheProductOfOneDeviceDevicesAndEfficiency) {
+  for (const core::Plan& plan : small_plans(8)) {
+    const Estimate e =
+        estimated(plan, model_of(small_gpt2()), cpu_cluster(plan.devices()), small_job());
+    EXPECT_NEAR(e.speed_of_one * e.devices * e.scaling_efficiency / *e.tokens_per_second, 1.0, 1e-9)
+        << core::describe(plan);
+    EXPECT_LE(e.scaling_efficiency, 1.0);
+  }
+}
+
+// Every rate doubled and every latency halved: half the time, the same shares.
+TEST(Estimate, AMachineTwiceAsFastTakesHalfTheTime) {
+  for (const core::Plan& plan : small_plans(8)) {
+    const core::Cluster slow = cpu_cluster(plan.devices());
+    core::Cluster fast = slow;
+    core::NodeType& type = fast.groups[0].type;
+    type.device.memory_bandwidth *= 2.0;
+    for (auto& [precision, peak] : type.device.peak) peak *= 2.0;
+    type.device.launch *= 0.5;
+    type.device_link.latency *= 0.5;
+    type.device_link.bandwidth *= 2.0;
+    const core::Model model = model_of(small_llama());
+    const Estimate a = estimated(plan, model, slow, small_job());
+    const Estimate b = estimated(plan, model, fast, small_job());
+    EXPECT_NEAR(b.step.value / a.step.value, 0.5, 1e-12) << core::describe(plan);
+    EXPECT_NEAR(b.scaling_efficiency, a.scaling_efficiency, 1e-9);
+  }
+}
+
+// Two ranks on one core take turns: computing takes twice as long.
+TEST(Estimate, CpuRanksShareTheCores) {
+  core::Plan plan;
+  plan.dense = core::DensePlan{};
+  plan.dense->data = 2;
+  plan.dense->layers_per_stage = {8};
+  core::Cluster cluster = cpu_cluster(2);
+  const core::Model model = model_of(small_gpt2());
+  const Estimate own = estimated(plan, model, cluster, small_job());
+  cluster.groups[0].type.cores = 1;
+  const Estimate shared = estimated(plan, model, cluster, small_job());
+  const auto compute = static_cast<std::size_t>(TimeTerm::Compute);
+  EXPECT_NEAR(shared.time[compute] / own.time[compute], 2.0, 1e-9);
+}
+
+TEST(Estimate, APlanThatDoesNotFitNamesItsStageAndBytes) {
+  core::Plan plan;
+  plan.dense = core::DensePlan{};
+  plan.dense->layers_per_stage = {8};
+  core::Cluster cluster = cpu_cluster(1);
+  cluster.groups[0].type.device.memory = core::Bytes(1e6);
+  const Outcome outcome = estimate(plan, model_of(small_gpt2()), cluster, small_job());
+  const auto* infeasible = std::get_if<Infeasible>(&outcome);
+  ASSERT_NE(infeasible, nullptr);
+  EXPECT_EQ(infeasible->reason, Infeasible::Reason::Memory);
+  EXPECT_GT(infeasible->needed->value, 1e6);
+  EXPECT_NE(infeasible->why.find("stage 0"), std::string::npos);
+}
+
+TEST(Estimate, AnInvalidPlanSaysWhy) {
+  core::Plan plan;
+  plan.dense = core::DensePlan{};
+  plan.dense->tensor = 3;
+  plan.dense->layers_per_stage = {8};
+  const Outcome outcome = estimate(plan, model_of(small_gpt2()), cpu_cluster(3), small_job());
+  const auto* infeasible = std::get_if<Infeasible>(&outcome);
+  ASSERT_NE(infeasible, nullptr);
+  EXPECT_EQ(infeasible->reason, Infeasible::Reason::Invalid);
+  EXPECT_NE(infeasible->why.find("dense.tensor"), std::string::npos);
+}
+
+// 8 layers of 4·64² + 3·64·256 weights and the 1024·64 of the head; 12·8·4·16·32 of attention.
+TEST(ModelFlops, CountEveryMatrixParameterSixTimes) {
+  const core::Transformer model = small_llama();
+  const double matrices = 8.0 * (4 * 64 * 64 + 3 * 64 * 256) + 1024 * 64;
+  const double norms = 17 * 64;
+  EXPECT_DOUBLE_EQ(model_flops_per_token(model, 32), 6 * (matrices + norms) + 12.0 * 8 * 64 * 32);
+}
+
+// 2 $/h and 300 W for 2 devices.
+TEST(Estimate, MoneyAndEnergyFollowTheStep) {
+  core::Plan plan;
+  plan.dense = core::DensePlan{};
+  plan.dense->data = 2;
+  plan.dense->layers_per_stage = {8};
+  core::Cluster cluster = cpu_cluster(2);
+  cluster.groups[0].type.device.price_per_hour = 2.0;
+  cluster.groups[0].type.device.power_watts = 300.0;
+  const Estimate e = estimated(plan, model_of(small_gpt2()), cluster, small_job());
+  EXPECT_DOUBLE_EQ(*e.dollars_per_step, 2.0 * 2 * e.step.value / 3600);
+  EXPECT_DOUBLE_EQ(*e.joules_per_step, 2.0 * 300 * e.step.value);
+}
+
+TEST(Explain, EveryTermHasItsText) {
+  for (const core::Plan& plan : small_plans(8)) {
+    const core::Model model = model_of(small_gpt2());
+    const core::Cluster cluster = cpu_cluster(plan.devices());
+    const Estimate e = estimated(plan, model, cluster, small_job());
+    double seconds = 0.0;
+    double bytes = 0.0;
+    for (const Explanation& line : explain(e, plan, model, cluster, small_job())) {
+      EXPECT_FALSE(line.text.empty()) << line.term;
+      (line.unit == Explanation::Unit::Seconds ? seconds : bytes) += line.value;
+    }
+    EXPECT_NEAR(seconds, e.step.value, 1e-12);
+    EXPECT_NEAR(bytes, total(e.memory).value, 1e-3);
+  }
+}
+
+// ---- parameter servers ---------------------------------------------------------------------
+
+core::Model click_through() {
+  core::ClickThrough c;
+  c.dense_features = 4;
+  c.tables = {
+      {.name = "fields", .rows = 6000, .dim = 8, .lookups_per_sample = 6, .zipf_exponent = 1.05}};
+  c.mlp = {32, 16};
+  return {"clicks", std::nullopt, c};
+}
+
+core::Job click_job() {
+  core::Job job;
+  job.global_batch = 512;
+  job.optimizer.kind = core::OptimizerKind::Adam;
+  job.sparse_optimizer = core::Optimizer{.kind = core::OptimizerKind::AdaGrad};
+  return job;
+}
+
+core::Plan servers_and_workers(int workers, int servers, int slices) {
+  core::Plan plan;
+  plan.sparse = core::SparsePlan{};
+  plan.sparse->workers = workers;
+  plan.sparse->servers = servers;
+  plan.sparse->slices = slices;
+  return plan;
+}
+
+TEST(SparseEstimate, TermsAddUpAndSpeedIsTheProduct) {
+  for (const int slices : {1, 2, 4}) {
+    const core::Plan plan = servers_and_workers(2, 2, slices);
+    const Estimate e = estimated(plan, click_through(), cpu_cluster(4), click_job());
+    EXPECT_NEAR(sum(e.time).value, e.step.value, 1e-12);
+    EXPECT_NEAR(e.speed_of_one * e.devices * e.scaling_efficiency / e.samples_per_second, 1.0,
+                1e-9);
+  }
+}
+
+// The rows of a table are cut over the servers: twice the servers, about half the rows on each.
+TEST(SparseEstimate, ServersShareTheTables) {
+  const auto weights = [](int servers) {
+    core::Model model = click_through();
+    model.click_through->tables[0].rows = 1'200'000;  // Far more than a worker's own memory.
+    const Estimate e =
+        estimated(servers_and_workers(2, servers, 1), model, cpu_cluster(2 + servers), click_job());
+    return e.memory[static_cast<std::size_t>(MemoryTerm::Weights)].value;
+  };
+  EXPECT_NEAR(weights(2) / weights(4), 2.0, 0.01);
+}
+
+}  // namespace
+}  // namespace orrery::costmodel

@@ -1,0 +1,184 @@
+#include "costmodel/search.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "tests/costmodel/small_inputs.h"
+
+namespace orrery::costmodel {
+namespace {
+
+/// Nodes of four devices, so that placement matters.
+core::Cluster nodes_of_four(int nodes, double memory) {
+  core::Cluster cluster = cpu_cluster(4);
+  core::NodeType& type = cluster.groups[0].type;
+  type.device.memory = core::Bytes(memory);
+  type.network_cards = 2;
+  type.network_card = {core::Seconds(3e-6), core::BytesPerSecond(3e9)};
+  cluster.groups[0].count = nodes;
+  if (nodes > 1) {
+    cluster.network.kind = core::NetworkKind::Star;
+    cluster.network.hop_latency = core::Seconds(0.5e-6);
+  }
+  return cluster;
+}
+
+core::Model model_of(const core::Transformer& transformer) {
+  return {"small", transformer, std::nullopt};
+}
+
+/// Every plan with even layers, by nested loops over all degrees, each judged on its own.
+std::map<std::string, double> brute_force(const core::Model& model, const core::Cluster& cluster,
+                                          const core::Job& job) {
+  std::map<std::string, double> feasible;
+  const int n = cluster.devices();
+  core::Plan plan;
+  plan.dense = core::DensePlan{};
+  core::DensePlan& d = *plan.dense;
+  for (d.data = 1; d.data <= n; ++d.data) {
+    for (d.sharding = 1; d.data * d.sharding <= n; ++d.sharding) {
+      for (d.tensor = 1; d.data * d.sharding * d.tensor <= n; ++d.tensor) {
+        for (d.pipeline = 1; d.devices() <= n; ++d.pipeline) {
+          for (d.microbatch = 1; d.microbatch <= job.global_batch; ++d.microbatch) {
+            for (int choice = 0; choice < 4; ++choice) {
+              d.schedule = choice % 2 == 0 ? core::PipelineSchedule::OneFOneB
+                                           : core::PipelineSchedule::GPipe;
+              d.recompute = choice / 2 == 0 ? core::Recompute::None : core::Recompute::Full;
+              d.sharding_stage = d.sharding > 1 ? 1 : 0;
+              if (d.pipeline == 1 && choice % 2 == 1) continue;
+              if (d.pipeline > model.transformer->layers) continue;
+              d.layers_per_stage = core::even_layers(model.transformer->layers, d.pipeline);
+              const Outcome outcome = estimate(plan, model, cluster, job);
+              if (const auto* e = std::get_if<Estimate>(&outcome)) {
+                feasible[core::describe(plan)] = e->step.value;
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  return feasible;
+}
+
+bool even(const core::DensePlan& plan) {
+  int layers = 0;
+  for (const int l : plan.layers_per_stage) layers += l;
+  return plan.layers_per_stage == core::even_layers(layers, plan.pipeline);
+}
+
+TEST(Search, FindsWhatBruteForceFinds) {
+  for (const int nodes : {1, 2, 4}) {
+    for (const double memory : {16e9, 6e6}) {  // The second leaves only some plans.
+      const core::Cluster cluster = nodes_of_four(nodes, memory);
+      const core::Model model = model_of(small_llama());
+      const core::Job job = small_job();
+      const auto expected = brute_force(model, cluster, job);
+      ASSERT_FALSE(expected.empty());
+      const SearchResult found = search(model, cluster, job, {.keep = 1'000'000, .refine = {}});
+      std::map<std::string, double> even_plans;
+      for (const RankedPlan& ranked : found.ranked) {
+        if (even(*ranked.plan.dense)) {
+          even_plans[core::describe(ranked.plan)] = ranked.estimate.step.value;
+        }
+      }
+      EXPECT_EQ(even_plans, expected) << nodes << " nodes";
+    }
+  }
+}
+
+// Keeping few lets the lower bound prune: the few must be the first of all.
+TEST(Search, PruningLosesNothing) {
+  const core::Cluster cluster = nodes_of_four(4, 16e9);
+  const core::Model model = model_of(small_gpt2());
+  const SearchResult all = search(model, cluster, small_job(), {.keep = 1'000'000, .refine = {}});
+  const SearchResult few = search(model, cluster, small_job(), {.keep = 5, .refine = {}});
+  ASSERT_EQ(few.ranked.size(), 5u);
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(core::describe(few.ranked[i].plan), core::describe(all.ranked[i].plan));
+  }
+}
+
+TEST(Search, AnswersAlikeForAnyNumberOfThreads) {
+  const core::Cluster cluster = nodes_of_four(4, 7e6);
+  const core::Model model = model_of(small_llama());
+  const SearchResult one =
+      search(model, cluster, small_job(), {.keep = 20, .threads = 1, .refine = {}});
+  for (const int threads : {2, 7}) {
+    const SearchResult many =
+        search(model, cluster, small_job(), {.keep = 20, .threads = threads, .refine = {}});
+    ASSERT_EQ(many.ranked.size(), one.ranked.size());
+    EXPECT_EQ(many.candidates, one.candidates);
+    EXPECT_EQ(many.do_not_fit, one.do_not_fit);
+    for (std::size_t i = 0; i < one.ranked.size(); ++i) {
+      EXPECT_EQ(core::describe(many.ranked[i].plan), core::describe(one.ranked[i].plan));
+      EXPECT_EQ(many.ranked[i].estimate.step, one.ranked[i].estimate.step);
+    }
+    ASSERT_EQ(many.alternatives.size(), one.alternatives.size());
+    for (std::size_t i = 0; i < one.alternatives.size(); ++i) {
+      EXPECT_EQ(many.alternatives[i].verdict, one.alternatives[i].verdict);
+    }
+  }
+}
+
+TEST(Search, RefinementReordersTheBest) {
+  const core::Cluster cluster = nodes_of_four(1, 16e9);
+  const core::Model model = model_of(small_llama());
+  const SearchResult plain = search(model, cluster, small_job(), {.refine = {}});
+  // A refinement that finds the third plan fastest.
+  const std::string favourite = core::describe(plain.ranked[2].plan);
+  SearchOptions options;
+  options.refined = 3;
+  options.refine = [&](const core::Plan& plan) {
+    return core::Seconds(core::describe(plan) == favourite ? 1.0 : 2.0);
+  };
+  const SearchResult refined = search(model, cluster, small_job(), options);
+  EXPECT_EQ(core::describe(refined.ranked[0].plan), favourite);
+  EXPECT_EQ(core::describe(refined.ranked[1].plan), core::describe(plain.ranked[0].plan));
+  EXPECT_EQ(refined.ranked[0].refined, core::Seconds(1.0));
+  EXPECT_FALSE(refined.ranked[3].refined);
+}
+
+TEST(Search, NamesWhyWellKnownPlansLost) {
+  const SearchResult result =
+      search(model_of(small_llama()), nodes_of_four(2, 6e6), small_job(), {.refine = {}});
+  const auto named =
+      std::find_if(result.alternatives.begin(), result.alternatives.end(),
+                   [](const Alternative& a) { return a.name == "data parallel only"; });
+  ASSERT_NE(named, result.alternatives.end());
+  EXPECT_FALSE(named->best);
+  EXPECT_NE(named->verdict.find("does not fit"), std::string::npos) << named->verdict;
+}
+
+TEST(Search, SaysWhatIsMissingWhereNothingFits) {
+  const SearchResult result =
+      search(model_of(small_llama()), nodes_of_four(1, 1e5), small_job(), {.refine = {}});
+  EXPECT_TRUE(result.ranked.empty());
+  EXPECT_EQ(result.do_not_fit, result.candidates);
+  EXPECT_NE(result.nothing_fits.find("does not fit"), std::string::npos) << result.nothing_fits;
+}
+
+TEST(Search, ChoosesServersAndWorkersOfAClickThroughModel) {
+  core::ClickThrough c;
+  c.dense_features = 4;
+  c.tables = {
+      {.name = "fields", .rows = 6000, .dim = 8, .lookups_per_sample = 6, .zipf_exponent = 1.05}};
+  c.mlp = {64, 32};
+  core::Job job;
+  job.global_batch = 960;
+  job.sparse_optimizer = core::Optimizer{.kind = core::OptimizerKind::AdaGrad};
+  const core::Model model{"clicks", std::nullopt, c};
+  const core::Cluster cluster = nodes_of_four(2, 16e9);
+  const SearchResult result = search(model, cluster, job, {.refine = {}});
+  ASSERT_FALSE(result.ranked.empty());
+  for (const core::Plan& plan : sparse_plans(model, cluster, job)) {
+    const Outcome outcome = estimate(plan, model, cluster, job);
+    EXPECT_GE(std::get<Estimate>(outcome).step, result.ranked.front().estimate.step)
+        << core::describe(plan);
+  }
+}
+
+}  // namespace
+}  // namespace orrery::costmodel
