@@ -18,6 +18,7 @@ packages=(
   libdnnl-dev libopenmpi-dev ocl-icd-opencl-dev openmpi-bin
   # viz: the window, and drawing without a display.
   libegl-dev libgl-dev libgl1-mesa-dri libglfw3-dev libimgui-dev libstb-dev
+  fonts-dejavu-core
   # app, tests, bench.
   libbenchmark-dev libcli11-dev libgmock-dev libgtest-dev
 )
