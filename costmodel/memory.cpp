@@ -1,7 +1,7 @@
 #include "costmodel/memory.h"
 
 #include <algorithm>
-#include <initializer_list>
+#include <vector>
 
 #include "core/error.h"
 #include "core/pipeline_schedule.h"
@@ -96,26 +96,28 @@ MemoryByTerm persistent_memory(std::int64_t elements, int sharding_ways, const c
   return memory;
 }
 
-MemoryByTerm peak_of_passes(const PassMemory& passes, core::PipelineSchedule schedule, int stages,
+MemoryByTerm peak_of_passes(const PassMemory& memory, core::PipelineSchedule schedule, int stages,
                             int stage, int microbatches) {
   const int in_flight = core::microbatches_in_flight(schedule, stages, stage, microbatches);
-  const MemoryByTerm others = passes.saved * (in_flight - 1);
-  // The forward pass that brings in_flight to its most is followed by a backward pass; that one by
-  // a forward pass while 1F1B alternates, by a backward pass in the end.
-  const MemoryByTerm forward = others + passes.forward_peak + passes.next_backward;
-  MemoryByTerm backward = others + passes.backward_peak;
-  if (in_flight > 1) backward = backward + passes.next_backward;
-  if (schedule == core::PipelineSchedule::OneFOneB && microbatches > in_flight) {
-    backward = larger(backward, others + passes.backward_peak + passes.next_forward);
+  const int looked_at = std::min(in_flight, 3);
+  // As many passes beyond those in flight as make 1F1B alternate.
+  const int more = std::min(microbatches - in_flight, 2);
+  const std::vector<core::StagePass> passes =
+      core::stage_passes(schedule, looked_at, 0, looked_at + more);
+  const auto bytes = [&](const core::StagePass& pass) -> const PassBytes& {
+    return pass.forward ? memory.forward : memory.backward;
+  };
+  MemoryByTerm peak{};
+  int others = 0;
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    if (!passes[i].forward) --others;
+    MemoryByTerm now = memory.saved * others + bytes(passes[i]).peak;
+    if (i > 0) now = now + bytes(passes[i - 1]).sent;
+    if (i + 1 < passes.size()) now = now + bytes(passes[i + 1]).fetched;
+    peak = larger(peak, now);
+    if (passes[i].forward) ++others;
   }
-  MemoryByTerm peak = larger(forward, backward);
-  if (in_flight > 1) {
-    // While forward passes follow each other the next input is there before the last is saved.
-    const MemoryByTerm warmup =
-        passes.saved * (in_flight - 2) + passes.forward_peak + passes.next_forward;
-    peak = larger(peak, warmup);
-  }
-  return peak;
+  return peak + memory.saved * (in_flight - looked_at);
 }
 
 }  // namespace orrery::costmodel

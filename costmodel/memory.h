@@ -4,14 +4,15 @@
 //   persistent   weights e·N, gradients 4·N, optimizer state (4 master where e < 4, + 4 per moment)
 //                · N / sharding, e the bytes of the job's precision
 //   saved S      what one microbatch keeps between its forward and its backward pass
-//   peak         persistent + max( (n−1)·S + forward peak + what the next call fetches,
-//                                  (n−1)·S + backward peak + what the next call fetches )
+//   peak         persistent + max over passes ( others in flight · S + the pass's own peak
+//                + what the pass before it sent + what is fetched for the pass after it )
 //
-// n = min(p − s, m) microbatches in flight in stage s of p (1F1B), m (GPipe). S and the peaks are
-// affine in the stage's layers and read off the lowered blocks (costmodel/stage_profile.h), so they
-// equal core::memory_profile() of the lowered role; a test holds them equal.
-// Convention of mixed precision (2 + 4 + 12 bytes per parameter, gradients accumulated in float32):
-// Megatron-LM; the 12 bytes divided by the ZeRO-1 group: Rajbhandari et al., SC 2020.
+// At most n = min(p − s, m) microbatches are in flight in stage s of p (1F1B), m (GPipe). Beyond
+// three each one more only adds its S, so no more than three are looked at. S and the peaks are
+// affine in the stage's layers and read off the lowered blocks (costmodel/stage_profile.h), so that
+// they equal core::memory_profile() of the lowered role; a test holds them equal. Convention of
+// mixed precision (2 + 4 + 12 bytes per parameter, gradients accumulated in float32): Megatron-LM;
+// the 12 bytes divided by the ZeRO-1 group: Rajbhandari et al., SC 2020.
 
 #include <array>
 #include <string_view>
@@ -42,13 +43,16 @@ core::Bytes total(const MemoryByTerm&);
 MemoryByTerm operator+(const MemoryByTerm&, const MemoryByTerm&);
 MemoryByTerm operator*(const MemoryByTerm&, double);
 
-/// What a stage's passes hold beside the persistent buffers.
+/// What one pass of a stage holds beside the persistent buffers.
+struct PassBytes {
+  MemoryByTerm peak;     ///< Its microbatch's own buffers included.
+  MemoryByTerm fetched;  ///< Of it, what arrives while the pass before computes.
+  MemoryByTerm sent;     ///< What waits for its receiver while the pass after computes.
+};
+
 struct PassMemory {
-  MemoryByTerm saved;          ///< S, of one microbatch.
-  MemoryByTerm forward_peak;   ///< Within a forward pass, its microbatch's buffers included.
-  MemoryByTerm backward_peak;  ///< Likewise within a backward pass.
-  MemoryByTerm next_forward;   ///< Fetched ahead for the next forward pass: tokens or activations.
-  MemoryByTerm next_backward;  ///< Fetched ahead for the next backward pass: gradients.
+  PassBytes forward, backward;
+  MemoryByTerm saved;  ///< S: what one microbatch keeps between the two.
 };
 
 /// Weights, gradients, optimizer state and the step's scalars of `elements` parameters on one rank.

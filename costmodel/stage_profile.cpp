@@ -108,26 +108,38 @@ class MemoryWalk {
 
   PassMemory walk() {
     PassMemory result;
-    result.forward_peak = run(role_.blocks[0], result.next_forward);
+    result.forward = run(role_.blocks[0]);
     result.saved = now_;
-    result.backward_peak = run(role_.blocks[1], result.next_backward);
+    result.backward = run(role_.blocks[1]);
     return result;
   }
 
  private:
-  MemoryByTerm run(const core::Block& block, MemoryByTerm& fetched) {
+  PassBytes run(const core::Block& block) {
+    PassBytes result{};
     const MemoryByTerm before = now_;
     for (const core::Instruction& instruction : block.instructions) {
       if (fetched_ahead(instruction)) allocate(instruction);
     }
-    fetched = now_ + before * -1.0;
-    MemoryByTerm peak = now_;
+    result.fetched = now_ + before * -1.0;
+    result.peak = now_;
+    std::vector<core::BufferId> sent;
     for (const core::Instruction& instruction : block.instructions) {
       allocate(instruction);
-      if (total(now_) > total(peak)) peak = now_;
-      for (const core::BufferId id : instruction.frees) release(id);
+      if (total(now_) > total(result.peak)) result.peak = now_;
+      const bool sends = std::holds_alternative<core::Send>(instruction.operation);
+      for (const core::BufferId id : instruction.frees) {
+        if (sends) {
+          sent.push_back(id);
+        } else {
+          release(id);
+        }
+      }
     }
-    return peak;
+    const MemoryByTerm with_sent = now_;
+    for (const core::BufferId id : sent) release(id);
+    result.sent = with_sent + now_ * -1.0;
+    return result;
   }
 
   void allocate(const core::Instruction& instruction) {
@@ -177,12 +189,16 @@ PassTime pass_time(const BlockTime& two, const BlockTime& three) {
 
 /// Applies `combine` to each part of two memories.
 template <class Combine>
+PassBytes combined(const PassBytes& a, const PassBytes& b, Combine combine) {
+  return {.peak = combine(a.peak, b.peak),
+          .fetched = combine(a.fetched, b.fetched),
+          .sent = combine(a.sent, b.sent)};
+}
+template <class Combine>
 PassMemory combined(const PassMemory& a, const PassMemory& b, Combine combine) {
-  return {.saved = combine(a.saved, b.saved),
-          .forward_peak = combine(a.forward_peak, b.forward_peak),
-          .backward_peak = combine(a.backward_peak, b.backward_peak),
-          .next_forward = combine(a.next_forward, b.next_forward),
-          .next_backward = combine(a.next_backward, b.next_backward)};
+  return {.forward = combined(a.forward, b.forward, combine),
+          .backward = combined(a.backward, b.backward, combine),
+          .saved = combine(a.saved, b.saved)};
 }
 
 }  // namespace
