@@ -10,6 +10,7 @@ namespace orrery::viz {
 namespace {
 
 constexpr std::uint8_t kFaint = 70;  // Alpha of a wait.
+constexpr float kLeastHatched = 7;   // Pixels: a lower hatch is noise.
 constexpr std::uint8_t kArrowAlpha = 130;
 
 Colour with_alpha(Colour c, std::uint8_t alpha) { return {c.red, c.green, c.blue, alpha}; }
@@ -54,6 +55,7 @@ class TimelinePainter {
 
   void gap(const GapRect& gap) {
     canvas_.fill(gap.x0, gap.y0, gap.x1, gap.y1, kBubble);
+    if (gap.y1 - gap.y0 < kLeastHatched * scale_) return;
     canvas_.hatch(gap.x0, gap.y0, gap.x1, gap.y1, with_alpha(kBubbleHatch, 120), 6.0F * scale_);
   }
 

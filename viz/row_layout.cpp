@@ -45,8 +45,8 @@ struct Heights {
 };
 constexpr Heights kStreamsHeights{20, 11, 4, 9};
 constexpr Heights kTwoRowsHeights{15, 6, 2, 5};
-constexpr float kTallest = 3.0F;   // Rows stretch to fill the window up to this factor.
-constexpr float kOneRowLeast = 5;  // Below this a row shows nothing that can be read.
+constexpr float kTallest = 3.0F;      // Rows stretch to fill the window up to this factor.
+constexpr float kOneRowLeast = 3.5F;  // Below this a row shows nothing that can be read.
 constexpr float kOneRowMost = 34;
 
 bool computes(Stream stream) { return stream == Stream::Compute || stream == Stream::Serve; }
@@ -107,6 +107,7 @@ float stack(const ViewModel& model, const std::vector<Rank>& ranks, const Height
             float top, RowLayout& layout) {
   float y = top;
   for (Rank rank : ranks) {
+    y = std::floor(y);
     RankBlock block{rank, y, y, fmt::format("rank {}", rank.value), {}};
     for (std::size_t t = 0; t < model.traces().size(); ++t) {
       const TraceView& view = model.traces()[t];
@@ -118,7 +119,9 @@ float stack(const ViewModel& model, const std::vector<Rank>& ranks, const Height
       }
       const float first = y;
       for (Row& row : rows_of(*found, static_cast<int>(t), layout.detail, heights)) {
-        row.top = y;
+        row.top = std::floor(y);
+        row.height =
+            std::max(1.0F, std::floor(row.height));  // Whole pixels: equal rows look equal.
         y = row.bottom();
         layout.rows.push_back(std::move(row));
       }

@@ -1,6 +1,8 @@
 #pragma once
 // Which rows are drawn where: every stream of every rank while there is room, then fewer.
 
+#include <algorithm>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,7 +31,9 @@ struct Row {
   std::string label;  ///< "compute", "TP".
 
   float bottom() const { return top + height; }
-  float underline_top() const { return underline ? bottom() - 0.3F * height : bottom(); }
+  float underline_top() const {
+    return underline ? bottom() - std::max(1.0F, std::round(0.3F * height)) : bottom();
+  }
 };
 
 /// The rows of one rank, of all traces.

@@ -17,6 +17,7 @@ namespace {
 // Pixels at scale 1.
 constexpr float kLeastGap = 3;       // A narrower gap is seen, but gets no hatch.
 constexpr float kLeastPassEdge = 5;  // A narrower pass gets no edge.
+constexpr float kLeastEdgeHeight = 7;
 constexpr float kTickSpacing = 105;
 constexpr std::size_t kFewFlows = 24;  // So many arrows can be told apart; more hide the timeline.
 
@@ -100,7 +101,7 @@ class Layout {
       const float x0 = clamped_x(when.begin);
       const float x1 = clamped_x(when.end);
       if (x1 - x0 < kLeastPassEdge * scale_) continue;
-      if (when.begin > viewport_.range.begin) {
+      if (when.begin > viewport_.range.begin && row.height >= kLeastEdgeHeight * scale_) {
         out_.pass_edges.push_back({x0, x0, row.top, row.underline_top()});
       }
       if (add_span_names(row, pass->when)) continue;
