@@ -17,6 +17,7 @@ class Server : private RoleWriter {
   Server(Role& role, const SparseShape& shape) : RoleWriter(role), shape_(shape) {
     width_ = shape.embedding.width();
     add_shard();
+    add_push();
     add_sums();
   }
 
@@ -68,23 +69,15 @@ class Server : private RoleWriter {
 
   void serve_push(BlockBuilder& block, int worker) {
     const std::string of = " of worker " + std::to_string(worker);
-    const std::int64_t most = std::min(shape_.slice_lookups(), shard_rows(shape_.embedding));
-    const auto communication = BufferKind::Communication;
-    const BufferId count =
-        buffer("push count" + of, {1}, communication, BufferScope::Call, DType::Int32);
-    const BufferId keys =
-        buffer("push keys" + of, {most}, communication, BufferScope::Call, DType::Int32, count);
-    const BufferId gradients = buffer("push gradients" + of, {most, width_}, communication,
-                                      BufferScope::Call, DType::Float32, count);
     Instruction serve;
     serve.label = "push" + of;
     serve.operation = ServePush{PeerSlot(worker), width_, keys_of_one_push()};
     serve.stream = Stream::Serve;
-    serve.writes = {all(keys), all(gradients), all(count)};
+    serve.writes = {all(push_keys_), all(push_gradients_), all(push_count_)};
     block.add(std::move(serve));
     block.compute("sum push" + of,
                   SumPushedRows{static_cast<std::int64_t>(keys_of_one_push()), width_},
-                  {all(keys), all(gradients), all(count)},
+                  {all(push_keys_), all(push_gradients_), all(push_count_)},
                   {all(sum_keys_), all(sums_), all(sum_count_), all(index_)}, Stream::Serve);
   }
 
@@ -100,6 +93,17 @@ class Server : private RoleWriter {
       shard.state = buffer("table state", extents, BufferKind::OptimizerState, BufferScope::Run);
     }
     role_.shard = shard;
+  }
+
+  /// One worker's push at a time: it is summed before the next is received.
+  void add_push() {
+    const std::int64_t most = std::min(shape_.slice_lookups(), shard_rows(shape_.embedding));
+    const auto communication = BufferKind::Communication;
+    const auto run = BufferScope::Run;
+    push_count_ = buffer("push count", {1}, communication, run, DType::Int32);
+    push_keys_ = buffer("push keys", {most}, communication, run, DType::Int32, push_count_);
+    push_gradients_ =
+        buffer("push gradients", {most, width_}, communication, run, DType::Float32, push_count_);
   }
 
   /// Room for every row that one step can touch on this server.
@@ -118,6 +122,7 @@ class Server : private RoleWriter {
 
   const SparseShape& shape_;
   int width_ = 0;
+  BufferId push_count_, push_keys_, push_gradients_;
   BufferId sum_count_, sum_keys_, sums_, index_;
 };
 

@@ -181,8 +181,9 @@ class Worker : private RoleWriter {
     const auto activations = BufferKind::Activations;
     embedded_ = buffer("embedded", {lookups, width_}, activations, call);
     embedded_grad_ = buffer("embedded gradient", {lookups, width_}, activations, call);
-    row_grads_ = buffer("row gradients", {lookups, width_}, BufferKind::Communication, call,
-                        DType::Float32, count_);
+    // One for the run: a slice's gradients are pushed before the next slice's are summed.
+    row_grads_ =
+        buffer("row gradients", {lookups, width_}, BufferKind::Communication, BufferScope::Run);
     mlp_input_ = buffer("mlp input", {shape_.samples, mlp_input_width()}, activations, call);
     mlp_input_grad_ =
         buffer("mlp input gradient", {shape_.samples, mlp_input_width()}, activations, call);

@@ -69,6 +69,7 @@ void RankInterpreter::run_step(int step, bool record) {
   step_ = step;
   recording_ = record;
   reset();
+  if (recording_) sample_memory(now());
   while (finished_ < program_.instructions.size()) {
     held_back_ = false;
     const std::uint64_t seen = communicator_.activity();

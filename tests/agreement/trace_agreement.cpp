@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <tuple>
@@ -34,6 +35,7 @@ class Agreement {
       for (const int step : steps_) step_end = check_step(rank, step, step_end);
     }
     check_meetings();
+    for (const int step : steps_) check_services(step);
     return std::move(faults_);
   }
 
@@ -122,6 +124,76 @@ class Agreement {
         check_meeting(parties, program_.groups[group].members.size());
       }
       for (const auto& [where, parties] : messages) check_meeting(parties, 2);
+    }
+  }
+
+  enum class Service { Pull, Push };
+  using ServiceKey = std::tuple<Service, Rank, Rank, int>;  ///< Worker, server, which of them.
+
+  /// What a worker's pull or push moves is what its servers move together.
+  void check_services(int step) {
+    std::map<ServiceKey, std::vector<Key>> meetings;
+    std::map<Key, std::vector<Key>> servers_of;
+    std::map<std::tuple<Service, Rank, Rank>, int> nth_at_worker, nth_at_server;
+    for (const Rank rank : ranks_) {
+      const core::RankBinding& binding = program_.ranks[rank.index()];
+      for_each_instruction(rank, [&](int c, int i, const core::Instruction& instruction) {
+        const Key key{rank, step, c, i};
+        const auto ask = [&](Service service, core::GroupSlot slot) {
+          for (const Rank server : program_.groups[binding.groups[slot.index()].index()].members) {
+            const int n = nth_at_worker[{service, rank, server}]++;
+            meetings[{service, rank, server, n}].push_back(key);
+            servers_of[key] = {};
+          }
+        };
+        const auto serve = [&](Service service, core::PeerSlot slot) {
+          const Rank worker = binding.peers[slot.index()];
+          const int n = nth_at_server[{service, worker, rank}]++;
+          meetings[{service, worker, rank, n}].push_back(key);
+        };
+        const auto& operation = instruction.operation;
+        if (const auto* pull = std::get_if<core::Pull>(&operation)) {
+          ask(Service::Pull, pull->servers);
+        } else if (const auto* push = std::get_if<core::Push>(&operation)) {
+          ask(Service::Push, push->servers);
+        } else if (const auto* answer = std::get_if<core::ServePull>(&operation)) {
+          serve(Service::Pull, answer->worker);
+        } else if (const auto* take = std::get_if<core::ServePush>(&operation)) {
+          serve(Service::Push, take->worker);
+        }
+      });
+    }
+    for (const auto& [where, parties] : meetings) {
+      if (parties.size() != 2) {
+        fault(parties.front(), "is a pull or push without its other side");
+        continue;
+      }
+      const bool worker_first = servers_of.contains(parties[0]);
+      const Key& worker = parties[worker_first ? 0 : 1];
+      const Key& server = parties[worker_first ? 1 : 0];
+      servers_of[worker].push_back(server);
+      const auto asks = spans_.find(worker);
+      const auto serves = spans_.find(server);
+      if (asks == spans_.end() || serves == spans_.end()) continue;  // Said already.
+      if (asks->second->end < serves->second->start) fault(worker, "ends before it is served");
+      if (serves->second->end < asks->second->start) fault(server, "ends before it is asked");
+    }
+    for (const auto& [worker, servers] : servers_of) check_shares(worker, servers);
+  }
+
+  void check_shares(const Key& worker, const std::vector<Key>& servers) {
+    const auto asks = spans_.find(worker);
+    if (asks == spans_.end()) return;
+    core::Bytes sum;
+    for (const Key& server : servers) {
+      if (const auto serves = spans_.find(server); serves != spans_.end()) {
+        sum += serves->second->bytes;
+      }
+    }
+    constexpr double kRounding = 1e-12;  // Of a sum of expected, fractional sizes.
+    const double bytes = asks->second->bytes.value;
+    if (std::abs(bytes - sum.value) > kRounding * bytes || bytes <= 0.0) {
+      fault(worker, fmt::format("moves {} B, its servers {} B", bytes, sum.value));
     }
   }
 

@@ -12,7 +12,8 @@ namespace orrery::agreement {
 /// Where the trace departs from the meaning stated in core/program.h: another order on a
 /// (rank, stream); a span that starts before one it waits for, or before its predecessor on the
 /// stream, or before the rank's previous step, has ended; a communication that ends before its last
-/// party started, or whose bytes differ between its parties. Empty when it agrees.
+/// party started, or whose bytes differ between its parties (a pull's or push's are the sum of its
+/// servers'). Empty when it agrees.
 std::vector<std::string> trace_faults(const core::Program&, const core::Trace&);
 
 /// "rank stream call.index call.index ...": one line per (rank, stream) of a step.

@@ -194,7 +194,12 @@ class EverySparsePlan : public ::testing::TestWithParam<SparsePlan> {};
 
 TEST_P(EverySparsePlan, IsSound) { EXPECT_THAT(check_program(lowered(GetParam())), IsEmpty()); }
 
-/// Calls `delete_one` with each wait of each role removed from a copy of the program.
+/// Whether a wait only holds a load back, so that memory stays bounded.
+bool bounds_prefetch(const Role& role, const CallWait& wait, std::size_t call) {
+  return role.at(static_cast<int>(call), wait.instruction).stream == Stream::Host;
+}
+
+/// Calls `check` with each wait of each role removed from a copy of the program.
 template <class Check>
 void without_each_wait(const Program& program, Check check) {
   for (std::size_t r = 0; r < program.roles.size(); ++r) {
@@ -211,6 +216,7 @@ void without_each_wait(const Program& program, Check check) {
     }
     for (std::size_t c = 0; c < program.roles[r].step.size(); ++c) {
       for (std::size_t w = 0; w < program.roles[r].step[c].waits.size(); ++w) {
+        if (bounds_prefetch(program.roles[r], program.roles[r].step[c].waits[w], c)) continue;
         Program mutilated = program;
         auto& left = mutilated.roles[r].step[c].waits;
         left.erase(left.begin() + static_cast<std::ptrdiff_t>(w));
