@@ -40,12 +40,12 @@ struct MemorySample {
 int tensor_position(const core::Program&, core::Rank);
 
 struct InterpreterOptions {
-  DataSources data;
+  DataSources data{};
   bool poison = false;  ///< See BufferPool.
   /// Holds every instruction back by a random time and takes ready ones in random order: what
   /// respects the dependencies must not change the result.
-  std::optional<std::uint64_t> delay_seed;
-  std::chrono::steady_clock::time_point epoch;  ///< The run's start.
+  std::optional<std::uint64_t> delay_seed{};
+  std::chrono::steady_clock::time_point epoch{};  ///< The run's start.
 };
 
 class RankInterpreter {
