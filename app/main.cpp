@@ -4,6 +4,11 @@
 #include <cstdio>
 #include <exception>
 
+#include "app/calibrate_command.h"
+#include "app/plan_command.h"
+#include "app/run_command.h"
+#include "app/simulate_command.h"
+#include "app/view_command.h"
 #include "core/error.h"
 
 namespace {

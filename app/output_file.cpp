@@ -1,0 +1,26 @@
+#include "app/output_file.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "core/error.h"
+
+namespace orrery::app {
+
+void check_writable(const std::filesystem::path& path) {
+  std::error_code unknown;
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  if (std::filesystem::is_directory(path, unknown)) {
+    throw core::ConfigError(fmt::format("{}: is a folder; name a file", path.string()));
+  }
+  if (!std::filesystem::is_directory(folder, unknown)) {
+    throw core::ConfigError(
+        fmt::format("{}: there is no folder {}", path.string(), folder.string()));
+  }
+  if (access(folder.c_str(), W_OK) != 0) {
+    throw core::ConfigError(
+        fmt::format("{}: the folder {} cannot be written to", path.string(), folder.string()));
+  }
+}
+
+}  // namespace orrery::app

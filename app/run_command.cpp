@@ -1,0 +1,112 @@
+#include "app/run_command.h"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "app/output_file.h"
+#include "app/progress.h"
+#include "app/quantity_text.h"
+#include "app/step_text.h"
+#include "core/trace_file.h"
+#include "engine/execute.h"
+#include "study/predicted_measured.h"
+#include "study/simulate_plan.h"
+
+namespace orrery::app {
+namespace {
+
+// Lines of loss that a run prints, however long it is.
+constexpr int kLossLines = 20;
+
+void print_loss(const engine::StepReport& report, int steps) {
+  const int every = std::max(1, steps / kLossLines);
+  if (report.step % every != 0 && report.step + 1 != steps) return;
+  std::string line = fmt::format("step {:>6}", report.step + 1);
+  if (report.loss) line += fmt::format("  loss {:8.5f}", *report.loss);
+  if (report.gradient_norm) line += fmt::format("  norm {:8.4f}", *report.gradient_norm);
+  fmt::print("{}  {}\n", line, text(core::Seconds(report.seconds)));
+}
+
+core::Trace train(const study::Inputs& inputs, const core::Program& program,
+                  const RunFlags& flags) {
+  const int steps = flags.steps.value_or(inputs.job.steps);
+  Progress progress;
+  engine::ExecuteOptions options;
+  options.steps = steps;
+  options.profile_from = std::max(0, steps - flags.record);
+  if (flags.weights_out) options.final_weights = *flags.weights_out;
+  options.on_step = [&](const engine::StepReport& report) {
+    if (!flags.json) print_loss(report, steps);
+    progress.say(fmt::format("step {} of {}", report.step + 1, steps));
+  };
+  core::Trace trace = engine::execute(program, inputs.job, options);
+  trace.about["cluster"] = inputs.cluster.name;
+  if (flags.output) core::write_trace(trace, *flags.output);
+  return trace;
+}
+
+core::Seconds predicted_step(const study::Inputs& inputs, const core::Program& program) {
+  sim::SimulateOptions options;
+  options.memory_counters = false;
+  return study::fastest_step(study::simulate_plan(inputs, program, options));
+}
+
+void print_json(const study::Inputs& inputs, const core::Trace& trace,
+                const study::StepReport& report, core::Seconds predicted) {
+  nlohmann::json json = step_json(inputs, report);
+  json["predicted_step_seconds"] = predicted.value;
+  json["measured_step_seconds"] = study::fastest_step(trace).value;
+  for (const core::StepInfo& step : trace.steps) {
+    if (step.loss) json["losses"].push_back(*step.loss);
+  }
+  fmt::print("{}\n", json.dump(2));
+}
+
+}  // namespace
+
+CLI::App* declare_run(CLI::App& app, RunFlags& flags) {
+  CLI::App* command = app.add_subcommand("run", "Trains with a plan on this machine.");
+  command->add_option("plan", flags.plan, "Plan file (TOML)")->required();
+  command->add_option("-o,--output", flags.output,
+                      "Write the trace: .h5, or .json or .json.gz for Perfetto");
+  command->add_option("--weights-out", flags.weights_out,
+                      "Write the final weights (safetensors)");
+  command->add_option("--steps", flags.steps, "Steps to train, instead of the job's")
+      ->check(CLI::Range(1, 1000000000));
+  command->add_option("--record", flags.record, "Steps to keep in the trace, from the last")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  command->add_flag("--json", flags.json, "Print JSON");
+  command->footer(
+      "The ranks are threads of this process, or processes where mpirun started it.\n"
+      "Example:\n  orrery run plan.toml -o measured.h5\n"
+      "  mpirun -n 4 orrery run plan.toml -o measured.h5");
+  return command;
+}
+
+void run_run(const RunFlags& flags) {
+  const study::Inputs inputs = study::read_inputs(flags.plan);
+  for (const auto& file : {flags.output, flags.weights_out}) {
+    if (file) check_writable(*file);
+  }
+  const core::Program program = study::lower_plan(inputs);
+  if (!flags.json) {
+    fmt::print("{}: {} on {} ranks, as threads of this process\n\n", inputs.model.name,
+               program.plan, program.ranks.size());
+  }
+  const core::Trace trace = train(inputs, program, flags);
+  const study::StepReport report = study::report_step(inputs, program, trace);
+  const core::Seconds predicted = predicted_step(inputs, program);
+  if (flags.json) return print_json(inputs, trace, report, predicted);
+  const core::Seconds measured = study::fastest_step(trace);
+  fmt::print("\n{}\nstep time: predicted {}, measured {} (fastest of {}): {:+.1f}%\n",
+             step_text(inputs, report), text(predicted), text(measured), trace.steps.size(),
+             100.0 * (predicted / measured - 1.0));
+  if (flags.output) fmt::print("trace: {}\n", *flags.output);
+  if (flags.weights_out) fmt::print("weights: {}\n", *flags.weights_out);
+}
+
+}  // namespace orrery::app

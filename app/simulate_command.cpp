@@ -1,0 +1,68 @@
+#include "app/simulate_command.h"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "app/progress.h"
+#include "app/quantity_text.h"
+#include "app/step_text.h"
+#include "core/trace_file.h"
+#include "study/simulate_plan.h"
+
+namespace orrery::app {
+namespace {
+
+// Up to here every rank is simulated; beyond, one for all of its role, unless asked otherwise.
+constexpr std::size_t kEveryRank = 64;
+
+}  // namespace
+
+CLI::App* declare_simulate(CLI::App& app, SimulateFlags& flags) {
+  CLI::App* command = app.add_subcommand("simulate", "Plays a plan and says how long a step takes.");
+  command->add_option("plan", flags.plan, "Plan file (TOML)")->required();
+  command->add_option("-o,--output", flags.output,
+                      "Write the trace: .h5, or .json or .json.gz for Perfetto");
+  command->add_option("--steps", flags.steps, "Steps to simulate")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  command->add_flag("--all-ranks", flags.all_ranks,
+                    fmt::format("Simulate every rank, not one per role (the default beyond {})",
+                                kEveryRank));
+  command->add_flag("--json", flags.json, "Print JSON");
+  command->footer("Example:\n  orrery simulate plan.toml -o predicted.h5");
+  return command;
+}
+
+void run_simulate(const SimulateFlags& flags) {
+  const study::Inputs inputs = study::read_inputs(flags.plan);
+  const core::Program program = study::lower_plan(inputs);
+  core::Trace trace;
+  {
+    Progress progress;
+    sim::SimulateOptions options;
+    options.steps = flags.steps;
+    options.folded = !flags.all_ranks && program.ranks.size() > kEveryRank;
+    options.progress = [&](double share) { progress.say("simulating " + percent(share)); };
+    trace = study::simulate_plan(inputs, program, options);
+    if (flags.output) {
+      progress.say("writing " + *flags.output);
+      core::write_trace(trace, *flags.output);
+    }
+  }
+  const study::StepReport report = study::report_step(inputs, program, trace);
+  if (flags.json) {
+    nlohmann::json json = step_json(inputs, report);
+    json["plan"] = program.plan;
+    json["ranks"] = program.ranks.size();
+    if (flags.output) json["trace"] = *flags.output;
+    fmt::print("{}\n", json.dump(2));
+    return;
+  }
+  fmt::print("{} on {}: {}, simulated\n\n{}", inputs.model.name, inputs.cluster.name, program.plan,
+             step_text(inputs, report));
+  if (flags.output) fmt::print("\ntrace: {} ({} spans)\n", *flags.output, trace.spans.size());
+}
+
+}  // namespace orrery::app

@@ -1,0 +1,19 @@
+#include "study/simulate_plan.h"
+
+#include "core/lowering.h"
+#include "costmodel/predict_durations.h"
+
+namespace orrery::study {
+
+core::Program lower_plan(const Inputs& inputs) {
+  return core::lower(inputs.plan, inputs.model, inputs.cluster, inputs.job);
+}
+
+core::Trace simulate_plan(const Inputs& inputs, const core::Program& program,
+                          const sim::SimulateOptions& options) {
+  return sim::simulate(program,
+                       costmodel::predict_durations(program, inputs.cluster, inputs.job),
+                       inputs.cluster, options);
+}
+
+}  // namespace orrery::study

@@ -1,0 +1,17 @@
+#pragma once
+// From a plan's files to its simulated trace.
+
+#include "core/program.h"
+#include "core/trace.h"
+#include "sim/simulate.h"
+#include "study/inputs.h"
+
+namespace orrery::study {
+
+/// The plan lowered.
+core::Program lower_plan(const Inputs&);
+
+/// The program simulated with the cost model's durations.
+core::Trace simulate_plan(const Inputs&, const core::Program&, const sim::SimulateOptions&);
+
+}  // namespace orrery::study

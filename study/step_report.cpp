@@ -1,0 +1,96 @@
+#include "study/step_report.h"
+
+#include <algorithm>
+#include <set>
+#include <variant>
+
+#include "core/error.h"
+#include "core/program_check.h"
+
+namespace orrery::study {
+namespace {
+
+core::Flops flops_of_role(const core::Role& role) {
+  core::Flops flops;
+  for (const core::Call& call : role.step) {
+    for (const core::Instruction& instruction : role.blocks[call.block.index()].instructions) {
+      const auto* compute = std::get_if<core::Compute>(&instruction.operation);
+      if (compute != nullptr && instruction.pass != core::Pass::Recompute) {
+        flops += compute->work.matmul;
+      }
+    }
+  }
+  return flops;
+}
+
+// Steps that have spans: a run may record only its last ones.
+std::set<int> recorded_steps(const core::Trace& trace) {
+  std::set<int> steps;
+  for (const core::Span& span : trace.spans) steps.insert(span.instruction.step);
+  return steps;
+}
+
+// Of a measured trace the fastest after the first, of a simulated one the last: both are past the
+// start of the run.
+int reported_step(const core::Trace& trace) {
+  std::set<int> steps = recorded_steps(trace);
+  ORRERY_CHECK(!steps.empty(), "the trace has a step");
+  if (trace.simulated) return *steps.rbegin();
+  if (steps.size() > 1) steps.erase(0);
+  return *std::min_element(steps.begin(), steps.end(), [&](int a, int b) {
+    return core::step_interval(trace, a).length() < core::step_interval(trace, b).length();
+  });
+}
+
+std::optional<double> utilization(const Inputs& inputs, const core::Program& program,
+                                  core::Seconds step) {
+  core::FlopsPerSecond peak;
+  for (const core::NodeGroup& group : inputs.cluster.groups) {
+    const auto found = group.type.device.peak.find(inputs.job.precision);
+    if (found == group.type.device.peak.end()) return std::nullopt;
+    peak += found->second * (1.0 * group.count * group.type.devices);
+  }
+  const core::Flops flops = model_flops(program);
+  if (flops.value == 0.0) return std::nullopt;
+  return flops / (peak * step);
+}
+
+std::optional<double> price(const core::Cluster& cluster, core::Seconds step) {
+  constexpr double kSecondsPerHour = 3600.0;
+  double dollars_per_hour = 0.0;
+  for (const core::NodeGroup& group : cluster.groups) {
+    if (!group.type.device.price_per_hour) return std::nullopt;
+    dollars_per_hour += *group.type.device.price_per_hour * group.count * group.type.devices;
+  }
+  return dollars_per_hour * step.value / kSecondsPerHour;
+}
+
+}  // namespace
+
+core::Flops model_flops(const core::Program& program) {
+  std::vector<core::Flops> by_role;
+  for (const core::Role& role : program.roles) by_role.push_back(flops_of_role(role));
+  core::Flops flops;
+  for (const core::RankBinding& rank : program.ranks) flops += by_role[rank.role.index()];
+  return flops;
+}
+
+StepReport report_step(const Inputs& inputs, const core::Program& program,
+                       const core::Trace& trace) {
+  StepReport report;
+  report.step = reported_step(trace);
+  report.length = core::step_interval(trace, report.step).length();
+  const double samples = inputs.job.global_batch;
+  const double per_sample = inputs.model.transformer ? inputs.job.sequence : 1.0;
+  report.per_second = samples * per_sample / report.length.value;
+  report.flops_utilization = utilization(inputs, program, report.length);
+  for (const core::Role& role : program.roles) {
+    report.memory = std::max(report.memory, core::memory_profile(role).peak);
+  }
+  report.ranks = core::step_breakdowns(trace, report.step);
+  report.mean = core::mean_breakdown(trace, report.ranks);
+  report.dollars = price(inputs.cluster, report.length);
+  return report;
+}
+
+}  // namespace orrery::study

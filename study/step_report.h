@@ -1,0 +1,32 @@
+#pragma once
+// What a trace says of a training step, in the terms people compare runs by.
+
+#include <optional>
+#include <vector>
+
+#include "core/program.h"
+#include "core/step_breakdown.h"
+#include "core/trace.h"
+#include "study/inputs.h"
+
+namespace orrery::study {
+
+struct StepReport {
+  int step = 0;             ///< The reported one: of a measured trace the fastest after the first.
+  core::Seconds length;
+  double per_second = 0.0;  ///< Tokens of a transformer, samples of a click-through model.
+  /// Matrix-product FLOPs of the step, recomputation not counted, over what all devices could do at
+  /// their peak. Absent where no rank has a matrix product or a device states no peak.
+  std::optional<double> flops_utilization;
+  core::Bytes memory;       ///< Of the rank that needs most, as the Program's buffers have it.
+  core::StepBreakdown mean; ///< Over ranks.
+  std::vector<core::StepBreakdown> ranks;  ///< By recorded rank.
+  std::optional<double> dollars;           ///< Price of one step.
+};
+
+StepReport report_step(const Inputs&, const core::Program&, const core::Trace&);
+
+/// Matrix-product FLOPs of one step over all ranks, without recomputation.
+core::Flops model_flops(const core::Program&);
+
+}  // namespace orrery::study
