@@ -5,10 +5,8 @@
 #include <exception>
 
 #include "app/calibrate_command.h"
-#include "app/plan_command.h"
 #include "app/run_command.h"
 #include "app/simulate_command.h"
-#include "app/view_command.h"
 #include "core/error.h"
 
 namespace {
@@ -21,17 +19,26 @@ int report(const std::exception& error, ExitStatus status) {
   return status;
 }
 
-int run(int argc, char** argv) {
+int dispatch(int argc, char** argv) {
   CLI::App app{"Plans, simulates, runs and shows the training of large models.", "orrery"};
   app.require_subcommand(1);
   app.footer(
       "Each command has its own --help with an example.\n"
       "Exit status: 0 success, 1 it ran and failed, 2 bad input.");
+  orrery::app::SimulateFlags simulate;
+  orrery::app::RunFlags run;
+  orrery::app::CalibrateFlags calibrate;
+  const CLI::App* simulate_command = declare_simulate(app, simulate);
+  const CLI::App* run_command = declare_run(app, run);
+  const CLI::App* calibrate_command = declare_calibrate(app, calibrate);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kSucceeded : kBadInput;
   }
+  if (*simulate_command) run_simulate(simulate);
+  if (*run_command) run_run(run);
+  if (*calibrate_command) run_calibrate(calibrate);
   return kSucceeded;
 }
 
@@ -39,7 +46,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return run(argc, argv);
+    return dispatch(argc, argv);
   } catch (const orrery::core::ConfigError& error) {
     return report(error, kBadInput);
   } catch (const std::exception& error) {

@@ -72,8 +72,7 @@ CLI::App* declare_run(CLI::App& app, RunFlags& flags) {
   command->add_option("plan", flags.plan, "Plan file (TOML)")->required();
   command->add_option("-o,--output", flags.output,
                       "Write the trace: .h5, or .json or .json.gz for Perfetto");
-  command->add_option("--weights-out", flags.weights_out,
-                      "Write the final weights (safetensors)");
+  command->add_option("--weights-out", flags.weights_out, "Write the final weights (safetensors)");
   command->add_option("--steps", flags.steps, "Steps to train, instead of the job's")
       ->check(CLI::Range(1, 1000000000));
   command->add_option("--record", flags.record, "Steps to keep in the trace, from the last")

@@ -20,16 +20,17 @@ constexpr std::size_t kEveryRank = 64;
 }  // namespace
 
 CLI::App* declare_simulate(CLI::App& app, SimulateFlags& flags) {
-  CLI::App* command = app.add_subcommand("simulate", "Plays a plan and says how long a step takes.");
+  CLI::App* command =
+      app.add_subcommand("simulate", "Plays a plan and says how long a step takes.");
   command->add_option("plan", flags.plan, "Plan file (TOML)")->required();
   command->add_option("-o,--output", flags.output,
                       "Write the trace: .h5, or .json or .json.gz for Perfetto");
   command->add_option("--steps", flags.steps, "Steps to simulate")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
-  command->add_flag("--all-ranks", flags.all_ranks,
-                    fmt::format("Simulate every rank, not one per role (the default beyond {})",
-                                kEveryRank));
+  command->add_flag(
+      "--all-ranks", flags.all_ranks,
+      fmt::format("Simulate every rank, not one per role (the default beyond {})", kEveryRank));
   command->add_flag("--json", flags.json, "Print JSON");
   command->footer("Example:\n  orrery simulate plan.toml -o predicted.h5");
   return command;

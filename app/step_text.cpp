@@ -78,12 +78,12 @@ std::string step_text(const study::Inputs& inputs, const study::StepReport& repo
 }
 
 nlohmann::json step_json(const study::Inputs& inputs, const study::StepReport& report) {
-  nlohmann::json json = {{"step_seconds", report.length.value},
-                         {std::string(unit_of(inputs)) + "_per_second", report.per_second},
-                         {"memory_bytes", report.memory.value},
-                         {"bubble_share", report.mean.total_bubble() / report.mean.length},
-                         {"communication_share",
-                          report.mean.exposed_communication() / report.mean.length}};
+  nlohmann::json json = {
+      {"step_seconds", report.length.value},
+      {std::string(unit_of(inputs)) + "_per_second", report.per_second},
+      {"memory_bytes", report.memory.value},
+      {"bubble_share", report.mean.total_bubble() / report.mean.length},
+      {"communication_share", report.mean.exposed_communication() / report.mean.length}};
   if (report.flops_utilization) json["flops_utilization"] = *report.flops_utilization;
   if (report.dollars) json["dollars_per_step"] = *report.dollars;
   nlohmann::json& parts = json["seconds"];

@@ -11,8 +11,7 @@ core::Program lower_plan(const Inputs& inputs) {
 
 core::Trace simulate_plan(const Inputs& inputs, const core::Program& program,
                           const sim::SimulateOptions& options) {
-  return sim::simulate(program,
-                       costmodel::predict_durations(program, inputs.cluster, inputs.job),
+  return sim::simulate(program, costmodel::predict_durations(program, inputs.cluster, inputs.job),
                        inputs.cluster, options);
 }
 

@@ -12,14 +12,14 @@
 namespace orrery::study {
 
 struct StepReport {
-  int step = 0;             ///< The reported one: of a measured trace the fastest after the first.
+  int step = 0;  ///< The reported one: of a measured trace the fastest after the first.
   core::Seconds length;
   double per_second = 0.0;  ///< Tokens of a transformer, samples of a click-through model.
   /// Matrix-product FLOPs of the step, recomputation not counted, over what all devices could do at
   /// their peak. Absent where no rank has a matrix product or a device states no peak.
   std::optional<double> flops_utilization;
-  core::Bytes memory;       ///< Of the rank that needs most, as the Program's buffers have it.
-  core::StepBreakdown mean; ///< Over ranks.
+  core::Bytes memory;        ///< Of the rank that needs most, as the Program's buffers have it.
+  core::StepBreakdown mean;  ///< Over ranks.
   std::vector<core::StepBreakdown> ranks;  ///< By recorded rank.
   std::optional<double> dollars;           ///< Price of one step.
 };
