@@ -36,6 +36,7 @@ core::Trace train(const study::Inputs& inputs, const core::Program& program,
   Progress progress;
   engine::ExecuteOptions options;
   options.steps = steps;
+  options.threads = flags.threads;
   options.profile_from = std::max(0, steps - flags.record);
   if (flags.weights_out) options.final_weights = *flags.weights_out;
   options.on_step = [&](const engine::StepReport& report) {
@@ -77,6 +78,9 @@ CLI::App* declare_run(CLI::App& app, RunFlags& flags) {
       ->check(CLI::Range(1, 1000000000));
   command->add_option("--record", flags.record, "Steps to keep in the trace, from the last")
       ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  command->add_option("--threads", flags.threads, "Cores that a rank's matrix products use")
+      ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   command->add_flag("--json", flags.json, "Print JSON");
   command->footer(

@@ -15,6 +15,7 @@ struct RunFlags {
   std::optional<std::string> weights_out;
   std::optional<int> steps;
   int record = 20;
+  int threads = 1;
   bool json = false;
 };
 

@@ -110,6 +110,7 @@ class Calibration {
   core::Trace run(const OperatorProbe& probe, const core::Program& program) const {
     engine::ExecuteOptions options;
     options.steps = kProbeSteps;
+    options.threads = 1;  // A rank is one core: what the simulator shares among ranks.
     return engine::execute(program, probe.job, options);
   }
 

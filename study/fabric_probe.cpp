@@ -80,10 +80,10 @@ core::Role probe_role(bool even, const std::vector<std::int64_t>& counts) {
   return role;
 }
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+double lower_quartile(std::vector<double> values) {
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
 }
 
 // Uncontended time of a sample's communication on a topology.
@@ -176,7 +176,7 @@ std::vector<FabricSample> fabric_samples(const core::Program& probe, const core:
   for (auto& [index, seconds] : durations) {
     const core::Operation& operation = instructions[static_cast<std::size_t>(index)].operation;
     FabricSample sample;
-    sample.duration = core::Seconds(median(std::move(seconds)));
+    sample.duration = core::Seconds(lower_quartile(std::move(seconds)));
     if (const auto* collective = std::get_if<core::Collective>(&operation)) {
       sample.collective = collective->kind;
       sample.bytes = collective->bytes;

@@ -25,7 +25,7 @@ struct FabricSample {
   core::Seconds duration;
 };
 
-/// Median over steps after the first, by instruction of the probe.
+/// By instruction of the probe, the lower quartile over steps after the first.
 std::vector<FabricSample> fabric_samples(const core::Program& probe, const core::Trace&);
 
 /// α and β of the device link that tell the samples best: least squares of the relative error, with

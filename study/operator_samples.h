@@ -17,8 +17,10 @@ struct OperatorSample {
   core::Seconds duration;
 };
 
-/// Every compute instruction of every role: the median duration over all its executions, on all
-/// ranks of the role, after the first step (which warms caches and allocates).
+/// Every compute instruction of every role: the lower quartile of the durations of all its
+/// executions, on all ranks of the role, after the first step (which warms caches and allocates).
+/// Disturbances only ever add time, so the quartile is steadier than the median and, unlike the
+/// minimum, no stroke of luck.
 core::Durations measured_durations(const core::Program&, const core::Trace&);
 
 /// The same as a list. Instructions that did not run are left out.
