@@ -5,8 +5,10 @@
 #include <exception>
 
 #include "app/calibrate_command.h"
+#include "app/plan_command.h"
 #include "app/run_command.h"
 #include "app/simulate_command.h"
+#include "app/view_command.h"
 #include "core/error.h"
 
 namespace {
@@ -25,19 +27,25 @@ int dispatch(int argc, char** argv) {
   app.footer(
       "Each command has its own --help with an example.\n"
       "Exit status: 0 success, 1 it ran and failed, 2 bad input.");
+  orrery::app::PlanFlags plan;
   orrery::app::SimulateFlags simulate;
   orrery::app::RunFlags run;
+  orrery::app::ViewFlags view;
   orrery::app::CalibrateFlags calibrate;
+  const CLI::App* plan_command = declare_plan(app, plan);
   const CLI::App* simulate_command = declare_simulate(app, simulate);
   const CLI::App* run_command = declare_run(app, run);
+  const CLI::App* view_command = declare_view(app, view);
   const CLI::App* calibrate_command = declare_calibrate(app, calibrate);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kSucceeded : kBadInput;
   }
+  if (*plan_command) run_plan(plan);
   if (*simulate_command) run_simulate(simulate);
   if (*run_command) run_run(run);
+  if (*view_command) run_view(view);
   if (*calibrate_command) run_calibrate(calibrate);
   return kSucceeded;
 }

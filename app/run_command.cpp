@@ -4,14 +4,18 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
+#include <exception>
 #include <nlohmann/json.hpp>
 
 #include "app/output_file.h"
 #include "app/progress.h"
 #include "app/quantity_text.h"
 #include "app/step_text.h"
+#include "core/error.h"
 #include "core/trace_file.h"
 #include "engine/execute.h"
+#include "engine/mpi_communicator.h"
 #include "study/predicted_measured.h"
 #include "study/simulate_plan.h"
 
@@ -30,23 +34,17 @@ void print_loss(const engine::StepReport& report, int steps) {
   fmt::print("{}  {}\n", line, text(core::Seconds(report.seconds)));
 }
 
-core::Trace train(const study::Inputs& inputs, const core::Program& program,
-                  const RunFlags& flags) {
-  const int steps = flags.steps.value_or(inputs.job.steps);
-  Progress progress;
+engine::ExecuteOptions options_of(const RunFlags& flags, int steps, Progress& progress) {
   engine::ExecuteOptions options;
   options.steps = steps;
   options.threads = flags.threads;
   options.profile_from = std::max(0, steps - flags.record);
   if (flags.weights_out) options.final_weights = *flags.weights_out;
-  options.on_step = [&](const engine::StepReport& report) {
+  options.on_step = [&flags, &progress, steps](const engine::StepReport& report) {
     if (!flags.json) print_loss(report, steps);
     progress.say(fmt::format("step {} of {}", report.step + 1, steps));
   };
-  core::Trace trace = engine::execute(program, inputs.job, options);
-  trace.about["cluster"] = inputs.cluster.name;
-  if (flags.output) core::write_trace(trace, *flags.output);
-  return trace;
+  return options;
 }
 
 core::Seconds predicted_step(const study::Inputs& inputs, const core::Program& program) {
@@ -90,26 +88,110 @@ CLI::App* declare_run(CLI::App& app, RunFlags& flags) {
   return command;
 }
 
-void run_run(const RunFlags& flags) {
-  const study::Inputs inputs = study::read_inputs(flags.plan);
+namespace {
+
+/// A plan's files read and lowered, outputs known to be writable.
+struct Prepared {
+  study::Inputs inputs;
+  core::Program program;
+  int steps = 0;
+};
+
+Prepared prepare(const RunFlags& flags) {
+  Prepared prepared;
+  prepared.inputs = study::read_inputs(flags.plan);
   for (const auto& file : {flags.output, flags.weights_out}) {
     if (file) check_writable(*file);
   }
-  const core::Program program = study::lower_plan(inputs);
-  if (!flags.json) {
-    fmt::print("{}: {} on {} ranks, as threads of this process\n\n", inputs.model.name,
-               program.plan, program.ranks.size());
+  prepared.program = study::lower_plan(prepared.inputs);
+  prepared.steps = flags.steps.value_or(prepared.inputs.job.steps);
+  if (prepared.steps < 1) {
+    throw core::ConfigError(prepared.inputs.plan.job + ": steps: missing; or give --steps");
   }
-  const core::Trace trace = train(inputs, program, flags);
-  const study::StepReport report = study::report_step(inputs, program, trace);
-  const core::Seconds predicted = predicted_step(inputs, program);
-  if (flags.json) return print_json(inputs, trace, report, predicted);
+  return prepared;
+}
+
+void print_head(const RunFlags& flags, const Prepared& prepared, const char* ranks_are) {
+  if (flags.json) return;
+  fmt::print("{}: {} on {} ranks, as {}\n\n", prepared.inputs.model.name, prepared.program.plan,
+             prepared.program.ranks.size(), ranks_are);
+  std::fflush(stdout);
+}
+
+void finish(const RunFlags& flags, const Prepared& prepared, core::Trace trace) {
+  trace.about["cluster"] = prepared.inputs.cluster.name;
+  if (flags.output) core::write_trace(trace, *flags.output);
+  const study::StepReport report = study::report_step(prepared.inputs, prepared.program, trace);
+  const core::Seconds predicted = predicted_step(prepared.inputs, prepared.program);
+  if (flags.json) return print_json(prepared.inputs, trace, report, predicted);
   const core::Seconds measured = study::fastest_step(trace);
   fmt::print("\n{}\nstep time: predicted {}, measured {} (fastest of {}): {:+.1f}%\n",
-             step_text(inputs, report), text(predicted), text(measured), trace.steps.size(),
-             100.0 * (predicted / measured - 1.0));
+             step_text(prepared.inputs, report), text(predicted), text(measured),
+             trace.steps.size(), 100.0 * (predicted / measured - 1.0));
   if (flags.output) fmt::print("trace: {}\n", *flags.output);
   if (flags.weights_out) fmt::print("weights: {}\n", *flags.weights_out);
+}
+
+void run_threads(const RunFlags& flags) {
+  const Prepared prepared = prepare(flags);
+  print_head(flags, prepared, "threads of this process");
+  core::Trace trace;
+  {
+    Progress progress;
+    trace = engine::execute(prepared.program, prepared.inputs.job,
+                            options_of(flags, prepared.steps, progress));
+  }
+  finish(flags, prepared, std::move(trace));
+}
+
+#ifdef ORRERY_MPI
+
+// Bad input is the same for every process: the first one reports it.
+std::optional<Prepared> prepare_processes(const RunFlags& flags,
+                                          const engine::MpiSession& session) {
+  try {
+    Prepared prepared = prepare(flags);
+    const auto ranks = static_cast<int>(prepared.program.ranks.size());
+    if (ranks == session.ranks()) return prepared;
+    throw core::ConfigError(
+        fmt::format("{}: the plan has {} ranks, but {} processes were started; use mpirun -n {}",
+                    flags.plan, ranks, session.ranks(), ranks));
+  } catch (const std::exception&) {
+    if (session.rank() == core::Rank(0)) throw;
+    return std::nullopt;
+  }
+}
+
+void run_processes(const RunFlags& flags) {
+  engine::MpiSession session;
+  const std::optional<Prepared> prepared = prepare_processes(flags, session);
+  if (!prepared) return;
+  const bool first = session.rank() == core::Rank(0);
+  if (first) print_head(flags, *prepared, "MPI processes");
+  std::optional<core::Trace> trace;
+  try {
+    const auto communicator = session.communicator();
+    Progress progress;
+    trace = engine::execute_rank(prepared->program, prepared->inputs.job, *communicator,
+                                 options_of(flags, prepared->steps, progress));
+    if (trace) finish(flags, *prepared, *std::move(trace));
+  } catch (const std::exception& error) {
+    // Whoever waits for this rank would wait for ever.
+    std::fprintf(stderr, "orrery: rank %d: %s\n", session.rank().value, error.what());
+    session.abort(1);
+  }
+}
+
+#endif
+
+}  // namespace
+
+void run_run(const RunFlags& flags) {
+#ifdef ORRERY_MPI
+  // One process alone runs all ranks, whoever launched it.
+  if (engine::launched_ranks().value_or(1) > 1) return run_processes(flags);
+#endif
+  run_threads(flags);
 }
 
 }  // namespace orrery::app

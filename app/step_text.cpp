@@ -69,9 +69,7 @@ std::string step_text(const study::Inputs& inputs, const study::StepReport& repo
   std::string lines = fmt::format("step time           {}\n", text(report.length));
   lines += fmt::format("{:<19} {}\n", std::string(unit_of(inputs)) + " per second",
                        count(report.per_second));
-  if (report.flops_utilization) {
-    lines += fmt::format("FLOPs utilization   {}\n", percent(*report.flops_utilization));
-  }
+  if (report.mfu) lines += fmt::format("MFU                 {}\n", percent(*report.mfu));
   lines += fmt::format("memory per device   {}\n", text(report.memory));
   if (report.dollars) lines += fmt::format("price per step      ${:.4g}\n", *report.dollars);
   return lines + "\n" + parts_text(report.mean) + ranks_text(report);
@@ -84,7 +82,7 @@ nlohmann::json step_json(const study::Inputs& inputs, const study::StepReport& r
       {"memory_bytes", report.memory.value},
       {"bubble_share", report.mean.total_bubble() / report.mean.length},
       {"communication_share", report.mean.exposed_communication() / report.mean.length}};
-  if (report.flops_utilization) json["flops_utilization"] = *report.flops_utilization;
+  if (report.mfu) json["mfu"] = *report.mfu;
   if (report.dollars) json["dollars_per_step"] = *report.dollars;
   nlohmann::json& parts = json["seconds"];
   for (int k = 0; k < core::kSpanKinds; ++k) {

@@ -2,26 +2,13 @@
 
 #include <algorithm>
 #include <set>
-#include <variant>
 
 #include "core/error.h"
 #include "core/program_check.h"
+#include "costmodel/estimate.h"
 
 namespace orrery::study {
 namespace {
-
-core::Flops flops_of_role(const core::Role& role) {
-  core::Flops flops;
-  for (const core::Call& call : role.step) {
-    for (const core::Instruction& instruction : role.blocks[call.block.index()].instructions) {
-      const auto* compute = std::get_if<core::Compute>(&instruction.operation);
-      if (compute != nullptr && instruction.pass != core::Pass::Recompute) {
-        flops += compute->work.matmul;
-      }
-    }
-  }
-  return flops;
-}
 
 // Steps that have spans: a run may record only its last ones.
 std::set<int> recorded_steps(const core::Trace& trace) {
@@ -42,17 +29,17 @@ int reported_step(const core::Trace& trace) {
   });
 }
 
-std::optional<double> utilization(const Inputs& inputs, const core::Program& program,
-                                  core::Seconds step) {
+std::optional<double> utilization(const Inputs& inputs, double tokens_per_second) {
+  if (!inputs.model.transformer) return std::nullopt;
   core::FlopsPerSecond peak;
   for (const core::NodeGroup& group : inputs.cluster.groups) {
     const auto found = group.type.device.peak.find(inputs.job.precision);
     if (found == group.type.device.peak.end()) return std::nullopt;
     peak += found->second * (1.0 * group.count * group.type.devices);
   }
-  const core::Flops flops = model_flops(program);
-  if (flops.value == 0.0) return std::nullopt;
-  return flops / (peak * step);
+  return tokens_per_second *
+         costmodel::model_flops_per_token(*inputs.model.transformer, inputs.job.sequence) /
+         peak.value;
 }
 
 std::optional<double> price(const core::Cluster& cluster, core::Seconds step) {
@@ -67,14 +54,6 @@ std::optional<double> price(const core::Cluster& cluster, core::Seconds step) {
 
 }  // namespace
 
-core::Flops model_flops(const core::Program& program) {
-  std::vector<core::Flops> by_role;
-  for (const core::Role& role : program.roles) by_role.push_back(flops_of_role(role));
-  core::Flops flops;
-  for (const core::RankBinding& rank : program.ranks) flops += by_role[rank.role.index()];
-  return flops;
-}
-
 StepReport report_step(const Inputs& inputs, const core::Program& program,
                        const core::Trace& trace) {
   StepReport report;
@@ -83,7 +62,7 @@ StepReport report_step(const Inputs& inputs, const core::Program& program,
   const double samples = inputs.job.global_batch;
   const double per_sample = inputs.model.transformer ? inputs.job.sequence : 1.0;
   report.per_second = samples * per_sample / report.length.value;
-  report.flops_utilization = utilization(inputs, program, report.length);
+  report.mfu = utilization(inputs, report.per_second);
   for (const core::Role& role : program.roles) {
     report.memory = std::max(report.memory, core::memory_profile(role).peak);
   }

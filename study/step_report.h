@@ -15,9 +15,9 @@ struct StepReport {
   int step = 0;  ///< The reported one: of a measured trace the fastest after the first.
   core::Seconds length;
   double per_second = 0.0;  ///< Tokens of a transformer, samples of a click-through model.
-  /// Matrix-product FLOPs of the step, recomputation not counted, over what all devices could do at
-  /// their peak. Absent where no rank has a matrix product or a device states no peak.
-  std::optional<double> flops_utilization;
+  /// Model FLOPs (costmodel::model_flops_per_token) over what all devices could do at their peak.
+  /// Absent for click-through models and where a device states no peak.
+  std::optional<double> mfu;
   core::Bytes memory;        ///< Of the rank that needs most, as the Program's buffers have it.
   core::StepBreakdown mean;  ///< Over ranks.
   std::vector<core::StepBreakdown> ranks;  ///< By recorded rank.
@@ -25,8 +25,5 @@ struct StepReport {
 };
 
 StepReport report_step(const Inputs&, const core::Program&, const core::Trace&);
-
-/// Matrix-product FLOPs of one step over all ranks, without recomputation.
-core::Flops model_flops(const core::Program&);
 
 }  // namespace orrery::study

@@ -1,0 +1,63 @@
+#include "app/view_command.h"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <utility>
+
+#include "app/output_file.h"
+#include "core/error.h"
+#include "core/trace_file.h"
+#include "viz/screenshot.h"
+#include "viz/window.h"
+
+namespace orrery::app {
+namespace {
+
+// "1280x720".
+std::pair<int, int> parse_size(const std::string& text) {
+  int width = 0;
+  int height = 0;
+  const char* const end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, width);
+  if (first.ec == std::errc() && first.ptr != end && *first.ptr == 'x') {
+    const auto second = std::from_chars(first.ptr + 1, end, height);
+    if (second.ec == std::errc() && second.ptr == end) return {width, height};
+  }
+  throw core::ConfigError(fmt::format("--size: \"{}\" is not WIDTHxHEIGHT, e.g. 1280x720", text));
+}
+
+}  // namespace
+
+CLI::App* declare_view(CLI::App& app, ViewFlags& flags) {
+  CLI::App* command =
+      app.add_subcommand("view", "Shows one trace, or two with the first above the second.");
+  command->add_option("traces", flags.traces, "Trace files (.h5, .json, .json.gz)")
+      ->required()
+      ->expected(1, 2);
+  command->add_option("--screenshot", flags.screenshot,
+                      "Write a picture (PNG) instead of opening a window; needs no display");
+  command->add_option("--size", flags.size, "Of the picture")->capture_default_str();
+  command->add_option("--step", flags.step, "Step in the picture, from 0 (default: the last)");
+  command->add_flag("--critical-path", flags.critical_path, "Mark it in the picture");
+  command->footer(
+      "Example:\n  orrery view predicted.h5 measured.h5 --screenshot timelines.png --size "
+      "1280x720");
+  return command;
+}
+
+void run_view(const ViewFlags& flags) {
+  viz::ScreenshotOptions options;
+  std::tie(options.width, options.height) = parse_size(flags.size);
+  options.step = flags.step;
+  options.critical_path = flags.critical_path;
+  if (flags.screenshot) check_writable(*flags.screenshot);
+  std::vector<core::Trace> traces;
+  for (const std::string& file : flags.traces) traces.push_back(core::read_trace(file));
+  if (!flags.screenshot) return viz::show(std::move(traces));
+  viz::screenshot(traces, *flags.screenshot, options);
+  fmt::print("picture: {}\n", *flags.screenshot);
+}
+
+}  // namespace orrery::app

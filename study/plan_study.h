@@ -1,0 +1,31 @@
+#pragma once
+// Which plan: searched by the cost model, the best few timed by the simulator, ordered anew.
+
+#include <cstddef>
+#include <functional>
+
+#include "core/cluster.h"
+#include "core/job.h"
+#include "core/model.h"
+#include "core/plan.h"
+#include "costmodel/search.h"
+
+namespace orrery::study {
+
+struct PlanStudyOptions {
+  std::size_t keep = 5;                       ///< Plans in the answer.
+  std::size_t simulated = 3;                  ///< The best so many by estimate are simulated.
+  std::function<void(std::size_t)> progress;  ///< Called before each simulation with its number.
+};
+
+costmodel::SearchResult study_plans(const core::Model&, const core::Cluster&, const core::Job&,
+                                    const PlanStudyOptions&);
+
+/// Step time of a plan by simulation, one rank for all of its role where the program allows it.
+core::Seconds simulated_step(const core::Plan&, const core::Model&, const core::Cluster&,
+                             const core::Job&);
+
+/// Simulated step time where there is one, the estimate otherwise.
+core::Seconds step_of(const costmodel::RankedPlan&);
+
+}  // namespace orrery::study
