@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "core/error.h"
-#include "ranks.h"
+#include "tests/engine/ranks.h"
 
 namespace orrery::engine {
 namespace {

@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "core/program_check.h"
 #include "engine/token_data.h"
-#include "parity_fixture.h"
+#include "tests/engine/parity_fixture.h"
 
 namespace orrery::engine {
 namespace {

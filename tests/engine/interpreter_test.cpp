@@ -7,7 +7,7 @@
 #include "engine/execute.h"
 #include "engine/rank_interpreter.h"
 #include "engine/rank_program.h"
-#include "ranks.h"
+#include "tests/engine/ranks.h"
 
 namespace orrery::engine {
 namespace {

@@ -17,7 +17,7 @@
 #include "engine/operators/rotate.h"
 #include "engine/operators/vector_math.h"
 #include "engine/safetensors.h"
-#include "parity_fixture.h"
+#include "tests/engine/parity_fixture.h"
 
 namespace orrery::engine {
 namespace {

@@ -1,4 +1,4 @@
-#include "parity_fixture.h"
+#include "tests/engine/parity_fixture.h"
 
 #include <fstream>
 #include <nlohmann/json.hpp>

@@ -8,8 +8,8 @@
 #include "engine/execute.h"
 #include "engine/safetensors.h"
 #include "engine/token_data.h"
-#include "parity_fixture.h"
-#include "temporary_folder.h"
+#include "tests/engine/parity_fixture.h"
+#include "tests/engine/temporary_folder.h"
 
 namespace orrery::engine {
 namespace {

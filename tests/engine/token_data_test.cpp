@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "core/error.h"
-#include "parity_fixture.h"
-#include "temporary_folder.h"
+#include "tests/engine/parity_fixture.h"
+#include "tests/engine/temporary_folder.h"
 
 namespace orrery::engine {
 namespace {

@@ -8,8 +8,8 @@
 #include "core/error.h"
 #include "engine/execute.h"
 #include "engine/token_data.h"
-#include "parity_fixture.h"
-#include "temporary_folder.h"
+#include "tests/engine/parity_fixture.h"
+#include "tests/engine/temporary_folder.h"
 
 namespace orrery::engine {
 namespace {

@@ -6,14 +6,14 @@
 #include <cstdio>
 #include <cstring>
 
-#include "../engine/parity_fixture.h"
-#include "../engine/temporary_folder.h"
 #include "engine/collective.h"
 #include "engine/execute.h"
 #include "engine/mpi_communicator.h"
 #include "engine/rank_run.h"
 #include "engine/safetensors.h"
 #include "engine/token_data.h"
+#include "tests/engine/parity_fixture.h"
+#include "tests/engine/temporary_folder.h"
 
 namespace orrery::engine {
 namespace {

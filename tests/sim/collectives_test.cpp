@@ -6,7 +6,7 @@
 #include "core/collective_algorithm.h"
 #include "sim/interpreter.h"
 #include "sim/simulate.h"
-#include "small_programs.h"
+#include "tests/sim/small_programs.h"
 
 namespace orrery::sim {
 namespace {

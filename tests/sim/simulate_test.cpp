@@ -6,7 +6,7 @@
 
 #include "core/collective_algorithm.h"
 #include "core/error.h"
-#include "small_programs.h"
+#include "tests/sim/small_programs.h"
 
 namespace orrery::sim {
 namespace {

@@ -1,4 +1,4 @@
-#include "small_programs.h"
+#include "tests/sim/small_programs.h"
 
 #include <algorithm>
 
