@@ -181,6 +181,8 @@ DenseEstimator::Stages DenseEstimator::passes_of(const core::DensePlan& plan,
     const int layers = layers_of(plan, s);
     stages.pipeline.forward.push_back(one.forward.makespan.at(layers) * ranks_per_core_);
     stages.pipeline.backward.push_back(one.backward.makespan.at(layers) * ranks_per_core_);
+    stages.pipeline.ahead.push_back(one.ahead * ranks_per_core_);
+    stages.pipeline.begin.push_back(begin_time(stages.buckets.back().elements(layers)));
   }
   return stages;
 }
@@ -192,21 +194,27 @@ DenseEstimator::Stages DenseEstimator::stages_of(const core::DensePlan& plan,
     stages.pipeline.message.push_back(
         message_time_between(plan, s, stages.profile[static_cast<std::size_t>(s)]->message));
   }
-  stages.pipeline_time = costmodel::pipeline_time(plan.schedule, stages.pipeline,
-                                                  core::microbatches(plan, job_.global_batch));
+  stages.finish =
+      pipeline_finish(plan.schedule, stages.pipeline, core::microbatches(plan, job_.global_batch));
   return stages;
+}
+
+Seconds DenseEstimator::begin_time(std::int64_t elements) const {
+  // Gradients, loss, squared norm.
+  return compute(core::Zero{elements}) + compute(core::Zero{1}) * 2;
 }
 
 Seconds DenseEstimator::lower_bound(const core::DensePlan& plan) const {
   const Stages stages = passes_of(plan, group_cost(plan, {Axis::Tensor}));
+  // Each stage must run all its passes, and stage 0 waits for the first and the last of the others.
   Seconds once, slowest;
   for (std::size_t s = 0; s < stages.pipeline.forward.size(); ++s) {
     const Seconds pair = stages.pipeline.forward[s] + stages.pipeline.backward[s];
-    once += pair;
+    once += pair - stages.pipeline.ahead[s];
     slowest = std::max(slowest, pair);
   }
-  // The period is at least the slowest stage's pair of passes: a cycle over one stage.
-  return once + slowest * (core::microbatches(plan, job_.global_batch) - 1);
+  const int m = core::microbatches(plan, job_.global_batch);
+  return std::max(once, slowest * m);
 }
 
 std::vector<int> DenseEstimator::balanced_layers(const core::DensePlan& plan) const {
@@ -289,8 +297,8 @@ Estimate DenseEstimator::add_up(const core::DensePlan& plan, const Stages& stage
   }
   PipelineStages free_messages = pipeline;
   for (Seconds& message : free_messages.message) message = Seconds(0);
-  const Seconds without_messages = costmodel::pipeline_time(plan.schedule, free_messages, m);
-  const Seconds zero = compute(core::Zero{stages.buckets[0].elements(plan.layers_per_stage[0])});
+  const Seconds without_messages = pipeline_finish(plan.schedule, free_messages, m).front();
+  const Seconds begin = pipeline.begin.front();
   const Seconds recompute =
       stages.profile[slowest]->backward.recompute.at(plan.layers_per_stage[slowest]) *
       (ranks_per_core_ * m);
@@ -299,16 +307,16 @@ Estimate DenseEstimator::add_up(const core::DensePlan& plan, const Stages& stage
   result.devices = plan.devices();
   result.microbatches = m;
   result.memory_available = device_.memory;
-  result.step = zero + stages.pipeline_time + end.all;
+  result.step = stages.pipeline_time() + end.all;
   const auto term = [&](TimeTerm t) -> Seconds& {
     return result.time[static_cast<std::size_t>(t)];
   };
   term(TimeTerm::Compute) = compute_pair(slowest) * m - recompute;
   term(TimeTerm::Recompute) = recompute;
   term(TimeTerm::TensorCommunication) = (pass_pair(slowest) - compute_pair(slowest)) * m;
-  term(TimeTerm::PipelineBubble) = without_messages - pass_pair(slowest) * m;
-  term(TimeTerm::PipelineCommunication) = stages.pipeline_time - without_messages;
-  term(TimeTerm::Optimizer) = zero + end.optimizer;
+  term(TimeTerm::PipelineBubble) = without_messages - begin - pass_pair(slowest) * m;
+  term(TimeTerm::PipelineCommunication) = stages.pipeline_time() - without_messages;
+  term(TimeTerm::Optimizer) = begin + end.optimizer;
   term(TimeTerm::GradientCommunication) = end.all - end.optimizer;
   result.speed_of_one =
       job_.global_batch / (computing * (1.0 * m * plan.tensor * plan.data_ways())).value;

@@ -2,7 +2,7 @@
 // Estimates many dense plans of one model, cluster and job: what plans have in common (a stage's
 // profile, its parameters) is worked out once.
 //
-//   step = zeroing of gradients + pipeline (costmodel/pipeline_cost.h) + end of step
+//   step = pipeline, from the zeroing of gradients on (costmodel/pipeline_cost.h) + end of step
 //
 // The end of the step follows core/decoder_step.cpp: buckets are reduced in backward order beside
 // the last backward pass, then the norm, the updates, and the gathering of the parameters.
@@ -68,7 +68,8 @@ class DenseEstimator {
     std::vector<const StageProfile*> profile;
     std::vector<StageBuckets> buckets;
     PipelineStages pipeline;
-    core::Seconds pipeline_time;
+    std::vector<core::Seconds> finish;  ///< End of each stage's last backward pass.
+    core::Seconds pipeline_time() const { return finish.front(); }
   };
   /// Times of one bucket at the end of a step.
   struct BucketTimes {
@@ -93,6 +94,7 @@ class DenseEstimator {
   Stages stages_of(const core::DensePlan&, const Groups&) const;
   core::Seconds collective(core::CollectiveKind, double bytes, const GroupCost&) const;
   core::Seconds compute(const core::Operator&) const;
+  core::Seconds begin_time(std::int64_t elements) const;
   BucketTimes bucket_times(const core::DensePlan&, const Groups&, std::int64_t elements) const;
   std::vector<StageBucketTimes> all_bucket_times(const core::DensePlan&, const Groups&,
                                                  const Stages&) const;

@@ -66,26 +66,25 @@ std::vector<Seconds> DenseEstimator::gradients_ready(
     data_free[s] = std::max(data_free[s], ready) + bucket.scatter + bucket.reduce;
     compute_free[s] = std::max(compute_free[s], data_free[s]) + bucket.norm;
   };
-  Seconds finish = stages.pipeline_time;  // Of the stage's last backward pass.
   for (std::size_t s = 0; s < p; ++s) {
     const StageProfile& profile = *stages.profile[s];
-    Seconds ready = finish - stages.pipeline.backward[s];
+    const Seconds finish = stages.finish[s];
+    const Seconds per_layer = profile.backward.makespan.per_layer * ranks_per_core_;
+    const int layers = plan.layers_per_stage[s];
     compute_free[s] = finish;
-    if (s + 1 == p) {
-      ready += profile.head_backward * ranks_per_core_;
-      if (!tied) reduce(s, ready, times[s].head);
-    }
-    for (int l = 0; l < plan.layers_per_stage[s]; ++l) {
-      ready += profile.backward.makespan.per_layer * ranks_per_core_;
+    // Counted from the pass's end, since it may have waited for a gradient in its first layer.
+    Seconds ready = finish - stages.pipeline.backward[s] + profile.head_backward * ranks_per_core_;
+    if (s + 1 == p && !tied) reduce(s, ready, times[s].head);
+    for (int l = 0; l < layers; ++l) {
+      ready += per_layer;
       reduce(s, ready, times[s].layer);
     }
     if (s == 0 && !tied) reduce(s, finish, times[s].embedding);
-    if (s + 1 < p) finish -= stages.pipeline.backward[s] + stages.pipeline.message[s];
   }
   if (tied) {
     // Both ends of the pipeline sum the gradients of the embedding they share.
     const Seconds both =
-        std::max({data_free.front(), data_free.back(), stages.pipeline_time}) +
+        std::max({data_free.front(), data_free.back(), stages.pipeline_time()}) +
         collective(CollectiveKind::AllReduce,
                    static_cast<double>(stages.buckets[0].tied) * kFloatBytes, groups.tied);
     reduce(0, both, times.front().embedding);
@@ -117,7 +116,7 @@ DenseEstimator::EndOfStep DenseEstimator::end_of_step(const core::DensePlan& pla
     update(times[s].embedding);
     for (int l = 0; l < plan.layers_per_stage[s]; ++l) update(times[s].layer);
     update(times[s].head);
-    const Seconds all = std::max(updated, gathered) - stages.pipeline_time;
+    const Seconds all = std::max(updated, gathered) - stages.pipeline_time();
     if (all > longest.all) longest = {all, std::min(optimizer, all)};
   }
   return longest;

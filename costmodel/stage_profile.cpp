@@ -39,7 +39,7 @@ core::Role lowered_stage(const StageQuestion& question, int layers, const core::
 }
 
 struct BlockTime {
-  Seconds makespan, compute, recompute, head;
+  Seconds makespan, compute, recompute, head, ahead;
 };
 
 /// Runs a block's compute and tensor streams, each in order, with every wait; what other streams
@@ -53,6 +53,7 @@ class BlockTimer {
   BlockTime time(const core::Block& block) const {
     BlockTime result;
     Seconds compute_free, tensor_free;
+    bool began = false;
     std::vector<Seconds> ends;
     ends.reserve(block.instructions.size());
     for (const core::Instruction& instruction : block.instructions) {
@@ -71,6 +72,11 @@ class BlockTimer {
       ends.push_back(free);
       if (!computes) continue;
       result.compute += duration;
+      // The first instruction of the pass proper starts where its recomputation ended.
+      if (!began && instruction.pass != core::Pass::Recompute) {
+        began = true;
+        result.ahead = free - duration;
+      }
       if (instruction.pass == core::Pass::Recompute) result.recompute += duration;
       if (instruction.label.rfind("head.", 0) == 0) result.head = free;
     }
@@ -222,6 +228,7 @@ StageProfile profile_stage(const StageQuestion& question, const core::Transforme
   profile.forward = pass_time(timer.time(two.blocks[0]), timer.time(three.blocks[0]));
   profile.backward = pass_time(backward, timer.time(three.blocks[1]));
   profile.head_backward = backward.head;
+  if (!question.last) profile.ahead = backward.ahead;
   profile.message = message_of(two);
   profile.memory_of_one = MemoryWalk(lowered_stage(question, 1, model, job)).walk();
   profile.memory_of_two = MemoryWalk(two).walk();

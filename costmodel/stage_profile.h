@@ -34,6 +34,7 @@ struct PassTime {
 struct StageProfile {
   PassTime forward, backward;
   core::Seconds head_backward;  ///< Backward until the head's gradients are complete.
+  core::Seconds ahead;          ///< Recomputation before backward needs the next stage's gradient.
   core::Bytes message;          ///< One activation (or gradient) sent to a neighbouring stage.
   PassMemory memory_of_one, memory_of_two, memory_per_layer;
 

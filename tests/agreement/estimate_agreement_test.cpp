@@ -1,0 +1,68 @@
+// The estimate of a plan against the simulation of its program, with the same durations.
+
+#include <gtest/gtest.h>
+
+#include "core/lowering.h"
+#include "costmodel/estimate.h"
+#include "costmodel/predict_durations.h"
+#include "sim/simulate.h"
+#include "tests/costmodel/small_inputs.h"
+
+namespace orrery {
+namespace {
+
+struct Pair {
+  double estimated, simulated;
+};
+
+Pair both(const core::Plan& plan, const core::Model& model, const core::Cluster& cluster,
+          const core::Job& job) {
+  const core::Program program = core::lower(plan, model, cluster, job);
+  const core::Durations durations = costmodel::predict_durations(program, cluster, job);
+  const auto outcome = costmodel::estimate(plan, model, cluster, job);
+  return {std::get<costmodel::Estimate>(outcome).step.value,
+          sim::simulate_step(program, durations, cluster).value};
+}
+
+// Where no two kinds of communication are under way on one link, the estimate is the simulation.
+TEST(EstimateAgreement, IsExactWithoutContention) {
+  int exact = 0;
+  for (const auto& transformer : {costmodel::small_gpt2(), costmodel::small_llama()}) {
+    for (const core::Plan& plan : costmodel::small_plans(transformer.layers)) {
+      const core::Model model{"small", transformer, std::nullopt};
+      const Pair p =
+          both(plan, model, costmodel::cpu_cluster(plan.devices()), costmodel::small_job());
+      // A device's port carries tensor and gradient traffic: gradients of one stage are reduced
+      // beside the last backward passes of another.
+      const bool contends = plan.dense->tensor > 1 && plan.dense->data_ways() > 1;
+      EXPECT_NEAR(p.estimated / p.simulated, 1.0, contends ? 1e-3 : 1e-9) << core::describe(plan);
+      exact += contends ? 0 : 1;
+    }
+  }
+  EXPECT_GE(exact, 80);
+}
+
+/// Nodes of four ranks with two network cards.
+core::Cluster nodes_of_four(int nodes) {
+  core::Cluster cluster = costmodel::cpu_cluster(4);
+  core::NodeType& type = cluster.groups[0].type;
+  type.network_cards = 2;
+  type.network_card = {core::Seconds(3e-6), core::BytesPerSecond(3e9)};
+  cluster.groups[0].count = nodes;
+  cluster.network.kind = core::NetworkKind::Star;
+  cluster.network.hop_latency = core::Seconds(0.5e-6);
+  return cluster;
+}
+
+// Two ranks share a card; both of a node's stages, or all of its ranks, send at once.
+TEST(EstimateAgreement, IsExactAcrossNodesThatShareCards) {
+  for (const core::Plan& plan : costmodel::small_plans(8)) {
+    if (plan.devices() != 8) continue;
+    const core::Model model{"small", costmodel::small_llama(), std::nullopt};
+    const Pair p = both(plan, model, nodes_of_four(2), costmodel::small_job());
+    EXPECT_NEAR(p.estimated / p.simulated, 1.0, 1e-9) << core::describe(plan);
+  }
+}
+
+}  // namespace
+}  // namespace orrery
