@@ -32,10 +32,22 @@ constexpr int kCardLevel = 3;
 constexpr int kLeafLevel = 4;
 constexpr int kSpineLevel = 5;
 
+/// Edges that lead upwards, by the vertex below: a switch has one or none, whatever hangs under it.
+struct UpwardEdges {
+  struct Edge {
+    Vertex above = 0;
+    std::optional<LinkId> link;
+  };
+  std::vector<std::size_t> begin = {0};
+  std::vector<Edge> edges;
+};
+
 }  // namespace
 
 struct Topology::Graph {
   Digraph digraph;
+  UpwardEdges out;  // From which a route climbs.
+  UpwardEdges in;   // Against which it descends.
   std::vector<Link> links;
   std::vector<Vertex> rank_vertex;
   std::vector<int> rank_node;
@@ -198,28 +210,40 @@ struct Climb {
   }
 };
 
-/// Breadth-first over edges that lead upwards, past no card but the rank's own; `forward` along the
-/// edges, else against them.
-Climb climb(const Digraph& g, Vertex start, bool forward) {
-  Climb c;
-  c.reached.reserve(8);
-  c.reached.push_back({start, 0, 0, std::nullopt});
-  const auto visit = [&](std::size_t at, Vertex next, const EdgeInfo& edge) {
-    if (g[next].level <= g[c.reached[at].vertex].level || c.find(next) != nullptr) return;
-    if (g[next].level == kCardLevel && g[next].card != g[start].card) return;
-    const int hops = c.reached[at].hops + 1;
-    c.reached.push_back({next, hops, static_cast<int>(at), edge.link});
+/// `forward`: edges from a vertex, else edges to it.
+UpwardEdges upward_edges(const Digraph& g, bool forward) {
+  UpwardEdges up;
+  const auto take = [&](Vertex below, Vertex above, const EdgeInfo& edge) {
+    if (g[above].level > g[below].level) up.edges.push_back({above, edge.link});
   };
-  for (std::size_t at = 0; at < c.reached.size(); ++at) {
-    const Vertex v = c.reached[at].vertex;
+  for (Vertex v = 0; v < boost::num_vertices(g); ++v) {
     if (forward) {
       for (auto [e, end] = boost::out_edges(v, g); e != end; ++e) {
-        visit(at, boost::target(*e, g), g[*e]);
+        take(v, boost::target(*e, g), g[*e]);
       }
     } else {
       for (auto [e, end] = boost::in_edges(v, g); e != end; ++e) {
-        visit(at, boost::source(*e, g), g[*e]);
+        take(v, boost::source(*e, g), g[*e]);
       }
+    }
+    up.begin.push_back(up.edges.size());
+  }
+  return up;
+}
+
+/// Breadth-first upwards, past no card but the rank's own.
+Climb climb(const Digraph& g, const UpwardEdges& up, Vertex start) {
+  Climb c;
+  c.reached.reserve(8);
+  c.reached.push_back({start, 0, 0, std::nullopt});
+  for (std::size_t at = 0; at < c.reached.size(); ++at) {
+    const Climb::Reached from = c.reached[at];
+    for (std::size_t e = up.begin[from.vertex]; e < up.begin[from.vertex + 1]; ++e) {
+      const UpwardEdges::Edge& edge = up.edges[e];
+      const VertexInfo& above = g[edge.above];
+      if (above.level == kCardLevel && above.card != g[start].card) continue;
+      if (c.find(edge.above) != nullptr) continue;
+      c.reached.push_back({edge.above, from.hops + 1, static_cast<int>(at), edge.link});
     }
   }
   return c;
@@ -260,6 +284,8 @@ Topology::Topology(const Cluster& cluster) : graph_(std::make_unique<Graph>()) {
       }
     }
   }
+  graph_->out = upward_edges(graph_->digraph, true);
+  graph_->in = upward_edges(graph_->digraph, false);
 }
 
 Topology::~Topology() = default;
@@ -279,8 +305,8 @@ Route Topology::route(Rank from, Rank to) const {
 
 void Topology::append_route(Rank from, Rank to, Route& route) const {
   if (from == to) return;
-  const Climb up = climb(graph_->digraph, graph_->rank_vertex[from.index()], true);
-  const Climb down = climb(graph_->digraph, graph_->rank_vertex[to.index()], false);
+  const Climb up = climb(graph_->digraph, graph_->out, graph_->rank_vertex[from.index()]);
+  const Climb down = climb(graph_->digraph, graph_->in, graph_->rank_vertex[to.index()]);
   int fewest = std::numeric_limits<int>::max();
   const Climb::Reached* top = nullptr;
   const Climb::Reached* other = nullptr;
