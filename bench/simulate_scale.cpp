@@ -1,4 +1,4 @@
-// Host time of folded simulations of large plans: the simulator's share of a search or a what-if.
+// How long the simulator itself takes for one training step, one rank per role standing for all.
 
 #include <fmt/format.h>
 
@@ -14,39 +14,72 @@
 namespace {
 
 using namespace orrery;
-using Clock = std::chrono::steady_clock;
 
-double since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
+const std::filesystem::path kConfigs = std::filesystem::path(ORRERY_SOURCE_DIR) / "configs";
+
+struct Case {
+  std::string name;
+  core::Model model;
+  core::Cluster cluster;
+  core::Job job;
+  core::Plan plan;
+};
+
+Case from_plan(const std::string& name) {
+  const std::filesystem::path file = kConfigs / "plans" / (name + ".toml");
+  const core::Plan plan = core::read_plan(file);
+  const auto beside = [&](const std::string& path) { return core::resolve_beside(file, path); };
+  return {name, core::read_model(beside(plan.model)), core::read_cluster(beside(plan.cluster)),
+          core::read_job(beside(plan.job)), plan};
+}
+
+/// Llama 3.1 405B on 16,384 H100: 8 ways tensor, 16 pipeline, 128 data with sharded optimizer.
+Case llama_405b() {
+  core::DensePlan dense;
+  dense.tensor = 8;
+  dense.pipeline = 16;
+  dense.sharding = 128;
+  dense.sharding_stage = 1;
+  dense.layers_per_stage = core::even_layers(126, 16);
+  dense.recompute = core::Recompute::Full;
+  core::Plan plan;
+  plan.dense = dense;
+  return {"llama-3.1-405b-16384", core::read_model(kConfigs / "models/llama-3.1-405b"),
+          core::read_cluster(kConfigs / "clusters/dgx-h100-2048.toml"),
+          core::read_job(kConfigs / "jobs/llama-3.1-405b.toml"), plan};
+}
+
+/// Prints a row and gives the seconds that the simulation took.
+double measure(const Case& c) {
+  const core::Program program = core::lower(c.plan, c.model, c.cluster, c.job);
+  const core::Durations durations = costmodel::predict_durations(program, c.cluster, c.job);
+  std::int64_t instructions = 0;
+  for (const core::Role& role : program.roles) {
+    for (const core::Call& call : role.step) {
+      instructions +=
+          static_cast<std::int64_t>(role.blocks[call.block.index()].instructions.size());
+    }
+  }
+  sim::SimulateOptions options;
+  options.folded = true;
+  const auto start = std::chrono::steady_clock::now();
+  const core::Seconds step = sim::simulate_step(program, durations, c.cluster, options);
+  const double host =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  fmt::print("{:24} {:6} {:6} {:13} {:10.3f} {:9.3f}\n", c.name, program.ranks.size(),
+             program.roles.size(), instructions, step.value, host);
+  return host;
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  const std::filesystem::path configs = std::filesystem::path(ORRERY_SOURCE_DIR) / "configs";
-  const core::Plan plan = core::read_plan(configs / "plans" / argv[1]);
-  const auto beside = [&](const std::string& p) {
-    return core::resolve_beside(configs / "plans" / argv[1], p);
-  };
-  const core::Model model = core::read_model(beside(plan.model));
-  const core::Cluster cluster = core::read_cluster(beside(plan.cluster));
-  const core::Job job = core::read_job(beside(plan.job));
-  auto t = Clock::now();
-  const core::Program program = core::lower(plan, model, cluster, job);
-  fmt::print("lower {:.3f} s\n", since(t));
-  t = Clock::now();
-  const core::Durations durations = costmodel::predict_durations(program, cluster, job);
-  fmt::print("durations {:.3f} s\n", since(t));
-  for (const bool folded : {true, false}) {
-    if (!folded && argc < 3) continue;
-    sim::SimulateOptions options;
-    options.folded = folded;
-    t = Clock::now();
-    const core::Seconds step = sim::simulate_step(program, durations, cluster, options);
-    fmt::print("folded {} step {:.9f} s, host {:.3f} s\n", folded, step.value, since(t));
-    t = Clock::now();
-    const core::Trace trace = sim::simulate(program, durations, cluster, options);
-    fmt::print("trace {} spans, host {:.3f} s\n", trace.spans.size(), since(t));
-  }
+int main() {
+  fmt::print("{:24} {:>6} {:>6} {:>13} {:>10} {:>9}\n", "plan", "ranks", "roles", "instructions",
+             "step s", "takes s");
+  const double llama = measure(from_plan("llama-3-70b-512"));
+  measure(from_plan("megatron-1t-3072"));
+  measure(llama_405b());
+  fmt::print("simulate-scale: one step of Llama 3 70B on 512 devices is simulated in {:.2f} s\n",
+             llama);
   return 0;
 }

@@ -106,17 +106,22 @@ std::vector<CollectivePhase> collective_phases(CollectiveAlgorithm algorithm, Co
   const collective::Nodes nodes = collective::members_by_node(members, topology);
   ORRERY_CHECK(collective::supports(algorithm, kind, nodes),
                "algorithm does not support the collective");
+  std::vector<CollectivePhase> phases;
   switch (algorithm) {
     case CollectiveAlgorithm::Ring:
-      return collective::ring(kind, nodes, bytes, topology);
+      phases = collective::ring(kind, nodes, bytes, topology);
+      break;
     case CollectiveAlgorithm::Tree:
-      return collective::tree_all_reduce(nodes, bytes, topology);
+      phases = collective::tree_all_reduce(nodes, bytes, topology);
+      break;
     case CollectiveAlgorithm::Hierarchical:
-      return collective::hierarchical(kind, nodes, bytes, topology);
+      phases = collective::hierarchical(kind, nodes, bytes, topology);
+      break;
     case CollectiveAlgorithm::Direct:
-      return collective::direct(kind, members, bytes, topology);
+      phases = collective::direct(kind, members, bytes, topology);
+      break;
   }
-  ORRERY_CHECK(false, "unknown algorithm");
+  return phases;
 }
 
 std::vector<CollectiveAlgorithm> algorithms_for(CollectiveKind kind,

@@ -1,8 +1,8 @@
 #include "sim/role_schedule.h"
 
-#include <map>
-#include <utility>
+#include <set>
 
+#include "core/access_order.h"
 #include "core/error.h"
 
 namespace orrery::sim {
@@ -81,20 +81,16 @@ void RoleSchedule::place_buffers() {
   }
   allocates_.assign(call_of_.size(), 0.0);
   frees_.assign(call_of_.size(), 0.0);
-  // Instances alive, by buffer and by the microbatch or call that names them.
-  std::map<std::pair<BufferId, int>, bool> live;
+  std::set<core::Instance> live;
   for (int flat = 0; flat < instructions(); ++flat) {
     const auto slot = static_cast<std::size_t>(flat);
     const Call& call = role_->step[static_cast<std::size_t>(call_of(flat))];
     const auto instance = [&](BufferId id) {
-      const bool by_microbatch =
-          role_->buffers[id.index()].scope == BufferScope::Microbatch && call.microbatch;
-      // Calls count downwards so that the two kinds of names never meet.
-      return std::pair(id, by_microbatch ? *call.microbatch : -1 - call_of(flat));
+      return core::instance_of(*role_, id, call, call_of(flat));
     };
     for (const View& view : at(flat).writes) {
       if (role_->buffers[view.buffer.index()].scope == BufferScope::Run) continue;
-      if (live.try_emplace(instance(view.buffer), true).second) {
+      if (live.insert(instance(view.buffer)).second) {
         allocates_[slot] += bytes[view.buffer.index()];
       }
     }
@@ -102,7 +98,7 @@ void RoleSchedule::place_buffers() {
       if (live.erase(instance(id)) > 0) frees_[slot] += bytes[id.index()];
     }
   }
-  for (const auto& [instance, alive] : live) unfreed_ += bytes[instance.first.index()];
+  for (const core::Instance& instance : live) unfreed_ += bytes[instance.first.index()];
 }
 
 }  // namespace orrery::sim
