@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <vector>
 
 #include "core/lowering.h"
 #include "core/parameter_server.h"
@@ -15,22 +17,22 @@ namespace orrery::costmodel {
 namespace {
 
 using core::Bytes;
+using core::Rank;
 using core::Seconds;
 
 constexpr double kGiB = 1073741824.0;
 
 /// Durations of the parts that a slice passes through, and of the step's ends.
 struct Parts {
-  Seconds load;           ///< Reading a slice's samples and finding its unique keys.
-  Seconds pull_turn;      ///< One worker's rows from all servers.
-  Seconds train_to_push;  ///< From rows to their gradients.
-  Seconds train;          ///< The whole slice.
-  Seconds push_message;   ///< One worker's gradients to all servers.
-  Seconds sum_push;       ///< Their summing at a server.
-  Seconds update_table;   ///< At a server.
-  Seconds begin;          ///< Zeroing of dense gradients.
-  Seconds reduce;         ///< All-reduces of dense gradients and loss.
-  Seconds update_dense;   ///< Norm and optimizer of the dense parameters.
+  Seconds load;               ///< Reading a slice's samples and finding its unique keys.
+  std::vector<Seconds> pull;  ///< Of each worker from all servers: its turn.
+  Seconds train_to_push;      ///< From rows to their gradients.
+  Seconds train;              ///< The whole slice.
+  std::vector<Seconds> push;  ///< Of each worker to all servers, and the summing there.
+  Seconds update_table;       ///< At a server.
+  Seconds begin;              ///< Zeroing of dense gradients.
+  Seconds reduce;             ///< All-reduces of dense gradients and loss.
+  Seconds update_dense;       ///< Norm and optimizer of the dense parameters.
 };
 
 class SparseCost {
@@ -48,7 +50,7 @@ class SparseCost {
   Parts parts() const {
     Parts p;
     for (const core::Role& role : program_.roles) {
-      for (const core::Block& block : role.blocks) add_block(block, p);
+      for (const core::Block& block : role.blocks) set_part(block, p);
     }
     return p;
   }
@@ -56,47 +58,103 @@ class SparseCost {
   const core::Device& device() const { return device_; }
 
  private:
-  void add_block(const core::Block& block, Parts& p) const {
-    Seconds compute_stream;
+  void set_part(const core::Block& block, Parts& p) const {
+    const Seconds computing = busy(block, core::Stream::Compute);
+    if (block.name == "begin") p.begin = computing;
+    if (block.name == "pull") p.load = busy(block, core::Stream::Host);
+    if (block.name == "train") {
+      p.train = computing;
+      p.train_to_push = until_push(block);
+    }
+    if (block.name == "serve pulls") p.pull = pulls(block);
+    if (block.name == "serve pushes") p.push = pushes(block);
+    if (block.name == "update table") p.update_table = busy(block, core::Stream::Serve);
+    if (block.name == "update") {
+      p.update_dense = computing;
+      p.reduce = collectives(block);
+    }
+  }
+
+  Seconds duration(const core::Instruction& i) const {
+    const auto* compute = std::get_if<core::Compute>(&i.operation);
+    if (compute == nullptr) return Seconds(0);
+    return compute_time(*compute, device_, precision_) * shared_cores_;
+  }
+
+  Seconds busy(const core::Block& block, core::Stream stream) const {
+    Seconds sum;
     for (const core::Instruction& i : block.instructions) {
-      if (const auto* compute = std::get_if<core::Compute>(&i.operation)) {
-        const Seconds time = compute_time(*compute, device_, precision_) * shared_cores_;
-        add_compute(i, *compute, time, compute_stream, p);
-      } else if (std::holds_alternative<core::Push>(i.operation)) {
-        p.train_to_push = compute_stream;
-      } else if (const auto* pull = std::get_if<core::ServePull>(&i.operation)) {
-        const core::PullMessages bytes = core::pull_messages(pull->expected_keys, pull->width);
-        p.pull_turn = turn(bytes.request) + turn(bytes.answer);
-      } else if (const auto* push = std::get_if<core::ServePush>(&i.operation)) {
-        p.push_message = turn(core::push_message(push->expected_keys, push->width));
-      } else if (const auto* reduce = std::get_if<core::Collective>(&i.operation)) {
-        p.reduce += collective(*reduce);
+      if (i.stream == stream) sum += duration(i);
+    }
+    return sum;
+  }
+
+  Seconds until_push(const core::Block& block) const {
+    Seconds sum;
+    for (const core::Instruction& i : block.instructions) {
+      if (std::holds_alternative<core::Push>(i.operation)) break;
+      sum += duration(i);
+    }
+    return sum;
+  }
+
+  Seconds collectives(const core::Block& block) const {
+    Seconds sum;
+    for (const core::Instruction& i : block.instructions) {
+      if (const auto* c = std::get_if<core::Collective>(&i.operation)) sum += collective(*c);
+    }
+    return sum;
+  }
+
+  std::vector<Seconds> pulls(const core::Block& block) const {
+    std::vector<Seconds> turns;
+    for (const core::Instruction& i : block.instructions) {
+      const auto* pull = std::get_if<core::ServePull>(&i.operation);
+      if (pull == nullptr) continue;
+      const core::PullMessages bytes = core::pull_messages(pull->expected_keys, pull->width);
+      const int worker = static_cast<int>(turns.size());
+      turns.push_back(turn(worker, bytes.request) + turn(worker, bytes.answer));
+    }
+    return turns;
+  }
+
+  std::vector<Seconds> pushes(const core::Block& block) const {
+    std::vector<Seconds> turns;
+    for (const core::Instruction& i : block.instructions) {
+      if (const auto* push = std::get_if<core::ServePush>(&i.operation)) {
+        const int worker = static_cast<int>(turns.size());
+        turns.push_back(turn(worker, core::push_message(push->expected_keys, push->width)));
+      } else {
+        turns.back() += duration(i);  // The summing of the push before.
       }
     }
-    if (block.name == "train") p.train = compute_stream;
-    if (block.name == "begin") p.begin = compute_stream;
-    if (block.name == "update") p.update_dense = compute_stream;
+    return turns;
   }
 
-  void add_compute(const core::Instruction& i, const core::Compute& compute, Seconds time,
-                   Seconds& compute_stream, Parts& p) const {
-    if (i.stream == core::Stream::Host) p.load += time;
-    if (i.stream == core::Stream::Compute) compute_stream += time;
-    if (i.stream != core::Stream::Serve) return;
-    if (std::holds_alternative<core::UpdateTable>(compute.op)) p.update_table += time;
-    if (std::holds_alternative<core::SumPushedRows>(compute.op)) p.sum_push = time;
-  }
-
-  /// One message between a worker and each of the servers at once.
-  Seconds turn(Bytes each) const {
-    const bool one_node = cluster_.nodes() == 1;
-    const Bytes together = each * plan_.servers;
-    if (one_node) {
-      Seconds transfer = together / fabric_.port;
-      if (fabric_.shared) transfer = std::max(transfer, together / *fabric_.shared);
-      return fabric_.inside + transfer;
+  /// One message between a worker and each of the servers at once: what crosses the worker's card
+  /// or its port, or the card of the node with most servers.
+  Seconds turn(int worker, Bytes each) const {
+    const std::vector<Rank>& servers = program_.groups[1].members;
+    const int node = cluster_.node_of(worker);
+    std::map<int, int> servers_on;
+    for (const Rank server : servers) {
+      if (server.value != worker) ++servers_on[cluster_.node_of(server.value)];
     }
-    return fabric_.across + together / fabric_.card;
+    int inside = 0, across = 0, most_on_a_card = 0;
+    for (const auto& [there, count] : servers_on) {
+      (there == node ? inside : across) += count;
+      if (there == node) continue;
+      const core::NodeType& type = cluster_.node_type(there);
+      const int cards = std::max(1, std::min(type.network_cards, type.devices));
+      most_on_a_card = std::max(most_on_a_card, (count + cards - 1) / cards);
+    }
+    Seconds longest;
+    if (inside > 0) longest = message_time(each * inside, true, true, 1, fabric_);
+    if (across > 0) {
+      const int load = std::max(across, most_on_a_card);
+      longest = std::max(longest, message_time(each * load, false, true, 1, fabric_));
+    }
+    return longest;
   }
 
   Seconds collective(const core::Collective& c) const {
@@ -125,9 +183,9 @@ Seconds step_time(const Parts& p, const core::SparsePlan& plan) {
   std::vector<Seconds> compute_free(workers, p.begin);
   Seconds server_free;
   const auto pull = [&](int slice) {
-    for (Seconds& row : next_rows) {
-      server_free = std::max(server_free, p.load * (slice + 1)) + p.pull_turn;
-      row = server_free;
+    for (std::size_t w = 0; w < workers; ++w) {
+      server_free = std::max(server_free, p.load * (slice + 1)) + p.pull[w];
+      next_rows[w] = server_free;
     }
   };
   pull(0);
@@ -139,8 +197,9 @@ Seconds step_time(const Parts& p, const core::SparsePlan& plan) {
       push_ready[w] = start + p.train_to_push;
       compute_free[w] = start + p.train;
     }
-    for (const Seconds ready : push_ready)
-      server_free = std::max(server_free, ready) + p.push_message + p.sum_push;
+    for (std::size_t w = 0; w < workers; ++w) {
+      server_free = std::max(server_free, push_ready[w]) + p.push[w];
+    }
   }
   const Seconds trained = *std::max_element(compute_free.begin(), compute_free.end());
   return std::max(server_free + p.update_table, trained + p.reduce + p.update_dense);

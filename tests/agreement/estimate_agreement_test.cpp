@@ -5,6 +5,7 @@
 #include "core/lowering.h"
 #include "costmodel/estimate.h"
 #include "costmodel/predict_durations.h"
+#include "costmodel/search.h"
 #include "sim/simulate.h"
 #include "tests/costmodel/small_inputs.h"
 
@@ -61,6 +62,37 @@ TEST(EstimateAgreement, IsExactAcrossNodesThatShareCards) {
     const core::Model model{"small", costmodel::small_llama(), std::nullopt};
     const Pair p = both(plan, model, nodes_of_four(2), costmodel::small_job());
     EXPECT_NEAR(p.estimated / p.simulated, 1.0, 1e-9) << core::describe(plan);
+  }
+}
+
+// ---- parameter servers ---------------------------------------------------------------------
+
+core::Model click_through() {
+  core::ClickThrough c;
+  c.dense_features = 4;
+  c.tables = {
+      {.name = "fields", .rows = 60'000, .dim = 8, .lookups_per_sample = 6, .zipf_exponent = 1.05}};
+  c.mlp = {64, 32};
+  return {"clicks", std::nullopt, c};
+}
+
+core::Job click_job() {
+  core::Job job;
+  job.global_batch = 1920;
+  job.sparse_optimizer = core::Optimizer{.kind = core::OptimizerKind::AdaGrad};
+  return job;
+}
+
+// Servers are taken to go from worker to worker in step. Where they also work, each is spared its
+// own turn, so they do not.
+TEST(EstimateAgreement, OfServersIsClose) {
+  for (const int nodes : {1, 2}) {
+    const core::Cluster cluster = nodes == 1 ? costmodel::cpu_cluster(8) : nodes_of_four(2);
+    for (const core::Plan& plan : costmodel::sparse_plans(click_through(), cluster, click_job())) {
+      const Pair p = both(plan, click_through(), cluster, click_job());
+      EXPECT_NEAR(p.estimated / p.simulated, 1.0, plan.sparse->colocated ? 0.15 : 0.05)
+          << core::describe(plan) << " on " << nodes << " nodes";
+    }
   }
 }
 
