@@ -1,4 +1,4 @@
-#include "lowered_programs.h"
+#include "tests/sim/lowered_programs.h"
 
 #include "core/lowering.h"
 

@@ -5,10 +5,10 @@
 #include <map>
 
 #include "core/program_check.h"
-#include "lowered_programs.h"
 #include "sim/fold.h"
 #include "sim/simulate.h"
-#include "small_programs.h"
+#include "tests/sim/lowered_programs.h"
+#include "tests/sim/small_programs.h"
 
 namespace orrery::sim {
 namespace {

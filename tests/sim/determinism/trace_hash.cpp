@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "../lowered_programs.h"
 #include "sim/simulate.h"
+#include "tests/sim/lowered_programs.h"
 
 namespace {
 
