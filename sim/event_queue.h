@@ -23,27 +23,27 @@ class EventQueue {
 
   bool empty() const { return heap_.empty(); }
   core::Seconds next_time() const { return heap_.front().time; }
-  /// The event that pop() would give.
-  const Payload& next() const { return heap_.front().payload; }
 
   void push(core::Seconds time, Payload payload) {
     heap_.push_back({time, sequence_++, payload});
-    std::push_heap(heap_.begin(), heap_.end(), later);
+    std::push_heap(heap_.begin(), heap_.end(), Later());
   }
 
   Event pop() {
     ORRERY_CHECK(!heap_.empty(), "no event to pop");
-    std::pop_heap(heap_.begin(), heap_.end(), later);
+    std::pop_heap(heap_.begin(), heap_.end(), Later());
     const Event event = heap_.back();
     heap_.pop_back();
     return event;
   }
 
  private:
-  static bool later(const Event& a, const Event& b) {
-    if (a.time != b.time) return a.time > b.time;
-    return a.sequence > b.sequence;
-  }
+  struct Later {  // A type, not a function: the heap inlines it.
+    bool operator()(const Event& a, const Event& b) const {
+      if (a.time != b.time) return a.time > b.time;
+      return a.sequence > b.sequence;
+    }
+  };
 
   std::vector<Event> heap_;
   std::uint64_t sequence_ = 0;

@@ -96,8 +96,7 @@ void Network::apply(core::Seconds now, const std::vector<double>& rates) {
     flow.left = std::max(0.0, flow.left - flow.rate * (now - flow.since).value);
     flow.since = now;
     flow.rate = rates[i];
-    ++flow.version;
-    ends_.push(now + core::Seconds(flow.left / flow.rate), {slot, flow.version});
+    ends_.set(slot, now.value + flow.left / flow.rate);
   }
 }
 
@@ -124,33 +123,28 @@ void Network::settle(core::Seconds now) {
   apply(now, rates);
 }
 
-std::optional<core::Seconds> Network::next_end() {
-  while (!ends_.empty()) {
-    const End& end = ends_.next();
-    const Flow& flow = flows_[static_cast<std::size_t>(end.flow)];
-    if (flow.active && flow.version == end.version) return ends_.next_time();
-    ends_.pop();
-  }
-  return std::nullopt;
+std::optional<core::Seconds> Network::next_end() const {
+  if (ends_.empty()) return std::nullopt;
+  return core::Seconds(ends_.least().key);
 }
 
 FlowId Network::end_next() {
-  const End end = ends_.pop().payload;
-  Flow& flow = flows_[static_cast<std::size_t>(end.flow)];
-  ORRERY_CHECK(flow.active && flow.version == end.version, "end of a flow that is not the next");
+  ORRERY_CHECK(!ends_.empty(), "no flow to end");
+  const int slot = ends_.least().index;
+  ends_.remove_least();
+  Flow& flow = flows_[static_cast<std::size_t>(slot)];
   flow.active = false;
   flow.rate = 0;
-  ++flow.version;
   for (const LinkUse& use : *flow.uses) {
     LinkState& link = links_[static_cast<std::size_t>(use.link)];
     link.carried += use.weight * flow.amount;
-    const auto at = std::find(link.flows.begin(), link.flows.end(), end.flow);
+    const auto at = std::find(link.flows.begin(), link.flows.end(), slot);
     *at = link.flows.back();
     link.flows.pop_back();
   }
   touch(flow);
-  free_.push_back(end.flow);
-  return FlowId(end.flow);
+  free_.push_back(slot);
+  return FlowId(slot);
 }
 
 double Network::rate(FlowId id) const { return flows_[id.index()].rate; }

@@ -9,7 +9,7 @@
 
 #include "core/ids.h"
 #include "core/units.h"
-#include "sim/event_queue.h"
+#include "sim/indexed_heap.h"
 #include "sim/max_min.h"
 
 namespace orrery::sim {
@@ -33,7 +33,7 @@ class Network {
 
   /// When the next flow ends at the present rates. While not settled(), only an end at the present
   /// time is certain.
-  std::optional<core::Seconds> next_end();
+  std::optional<core::Seconds> next_end() const;
   /// Ends that flow.
   FlowId end_next();
 
@@ -51,13 +51,8 @@ class Network {
     double rate = 0;
     core::Seconds since;
     std::optional<double> bound;
-    std::uint32_t version = 0;  // Counts changes of rate; an older end is void.
     bool active = false;
     std::uint32_t seen = 0;  // Last settle() that reached it.
-  };
-  struct End {
-    int flow;
-    std::uint32_t version;
   };
   struct LinkState {
     double capacity = 0;
@@ -77,7 +72,7 @@ class Network {
   std::vector<Flow> flows_;
   std::vector<int> free_;
   std::vector<int> touched_;  // Flows started, or sharing a link with one that ended.
-  EventQueue<End> ends_;
+  IndexedHeap ends_;          // When each flow ends at its present rate.
 
   std::uint32_t round_ = 0;
   std::vector<int> component_flows_;
