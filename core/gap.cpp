@@ -45,8 +45,8 @@ class CauseFinder {
       if (span.kind == SpanKind::Forward) {
         last_forward_ = std::max(last_forward_.value_or(span.end), span.end);
       }
-      if (span.kind == SpanKind::Backward || span.kind == SpanKind::WeightGrad ||
-          span.kind == SpanKind::Recompute) {
+      // Recomputing needs no gradient: it may run before the wait for the first one.
+      if (span.kind == SpanKind::Backward || span.kind == SpanKind::WeightGrad) {
         first_backward_ = std::min(first_backward_.value_or(span.start), span.start);
         last_backward_ = std::max(last_backward_.value_or(span.end), span.end);
       }
@@ -56,6 +56,10 @@ class CauseFinder {
   }
 
   void explain(Gap& gap) const {
+    if (!next_compute(gap.when)) {
+      gap.cause = GapCause::Drain;
+      return;
+    }
     const auto waiting = waiting_during(gap.when);
     if (!waiting) {
       gap.cause = ends_the_rank(gap.when) ? GapCause::Drain : GapCause::Host;

@@ -19,8 +19,9 @@
 namespace orrery::core {
 
 enum class GapCause {
-  WarmUp,     ///< Pipeline: before the rank's first backward, for a neighbour's compute.
-  Drain,      ///< Pipeline: after the rank's last forward, for a neighbour's compute.
+  WarmUp,  ///< Pipeline: before the rank's first backward, for a neighbour's compute.
+  Drain,   ///< Pipeline: after the rank's last forward, for a neighbour's compute; and of any rank
+           ///< that has nothing left to do in this step.
   Imbalance,  ///< Pipeline: in between, for a neighbour's compute: it is slower or late.
   Pipeline,   ///< For a message of the pipeline that queued behind another.
   Tensor,     ///< For the last member of a tensor-parallel collective.

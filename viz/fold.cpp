@@ -12,8 +12,9 @@ using core::Seconds;
 
 namespace {
 
-constexpr double kNarrow = 2.5;    // Pixels below which a span is folded.
-constexpr double kLikeBusy = 0.1;  // Neighbouring cells this alike in busy share are merged.
+constexpr double kNarrow = 2.5;     // Pixels below which a span is folded.
+constexpr double kCellWidth = 5.0;  // Pixels of a cell, at most; wide enough to average, narrow
+                                    // enough to show when.
 
 /// Folds one row, left to right.
 class Folder {
@@ -23,23 +24,23 @@ class Folder {
     // Times of the row are the trace's; those of the viewport are on screen.
     range_ = {viewport.range.begin + origin, viewport.range.end + origin};
     pixel_ = viewport.seconds_per_pixel();
-    // A power of two of seconds, at most one pixel: cells stay where they are while panning.
-    cell_ = std::exp2(std::floor(std::log2(pixel_)));
+    // Powers of two of seconds: cells stay where they are while panning.
+    step_ = std::exp2(std::floor(std::log2(pixel_)));
+    cell_ = std::exp2(std::floor(std::log2(kCellWidth * pixel_)));
   }
 
   std::vector<Cell> fold() {
     std::size_t i = row_.first_ending_after(range_.begin);
     const std::size_t end = row_.first_beginning_at(range_.end);
     while (i < end) {
-      if (wide(i)) {
-        add(i, i + 1, false);
-        ++i;
-        continue;
+      // Spans that begin within one pixel leave no gap of a pixel between them.
+      std::size_t next = i + 1;
+      if (!wide(i)) {
+        const double boundary = (std::floor(row_.when[i].begin.value / step_) + 1.0) * step_;
+        next = next_beginning_at(i + 1, end, boundary);
+        if (next > i + 1 && wide(next - 1)) --next;
       }
-      const double boundary = (std::floor(row_.when[i].begin.value / cell_) + 1.0) * cell_;
-      std::size_t next = next_beginning_at(i + 1, end, boundary);
-      if (next > i + 1 && wide(next - 1)) --next;
-      add(i, next, true);
+      add(i, next);
       i = next;
     }
     flush();
@@ -69,51 +70,60 @@ class Folder {
     return low;
   }
 
-  /// Intervals [first, last) as one cell, clipped to what is visible.
-  void add(std::size_t first, std::size_t last, bool folded) {
-    const Seconds begin = std::max(row_.when[first].begin, range_.begin);
-    const Seconds end = std::min(row_.when[last - 1].end, range_.end);
-    const double busy = row_.busy_before[last] - row_.busy_before[first] -
-                        (begin - row_.when[first].begin).value -
-                        (row_.when[last - 1].end - end).value;
-    const core::SpanKind kind = row_.kind[first + (last - first) / 2];
-    if (folded && pending_ && merges(begin, end, busy, kind)) {
-      pending_->end = end;
-      pending_->busy += busy;
-      pending_->span.reset();
-      return;
+  /// Intervals [first, last): part of the pending cell if they fall into it, else a new one.
+  void add(std::size_t first, std::size_t last) {
+    const bool merges = pending_ && !wide(first) && !wide(pending_->first) &&
+                        grid(first) == grid(pending_->first) &&
+                        (row_.when[first].begin - row_.when[first - 1].end).value < pixel_;
+    if (merges) {
+      pending_->last = last;
+    } else {
+      flush();
+      pending_ = Range{first, last};
     }
-    flush();
-    pending_ = Pending{begin, end, busy, kind, folded, std::nullopt};
-    if (last == first + 1) pending_->span = row_.span[first];
   }
 
-  bool merges(Seconds begin, Seconds end, double busy, core::SpanKind kind) const {
-    if (!pending_->folded || pending_->kind != kind) return false;
-    if ((begin - pending_->end).value >= pixel_) return false;
-    const double before =
-        pending_->busy / std::max(pixel_, (pending_->end - pending_->begin).value);
-    const double now = busy / std::max(pixel_, (end - begin).value);
-    return std::abs(before - now) < kLikeBusy;
-  }
+  double grid(std::size_t i) const { return std::floor(row_.when[i].begin.value / cell_); }
 
+  /// Emits the pending cell, clipped to what is visible: a slice per kind, stacked from below.
   void flush() {
     if (!pending_) return;
-    const double scale = 1.0 / pixel_;
-    const double x0 = viewport_.left + (pending_->begin - range_.begin).value * scale;
-    const double width = std::max(1.0, (pending_->end - pending_->begin).value * scale);
-    cells_.push_back({static_cast<float>(x0), static_cast<float>(x0 + width), box_.y0, box_.y1,
-                      pending_->kind, static_cast<float>(pending_->busy * scale / width),
-                      CellRole::Fill, 0, pending_->span});
+    const auto [first, last] = *pending_;
     pending_.reset();
+    const Seconds begin = std::max(row_.when[first].begin, range_.begin);
+    const Seconds end = std::min(row_.when[last - 1].end, range_.end);
+    IntervalRow::ByKind busy = row_.busy_by_kind(first, last);
+    busy[static_cast<std::size_t>(row_.kind[first])] -= (begin - row_.when[first].begin).value;
+    busy[static_cast<std::size_t>(row_.kind[last - 1])] -= (row_.when[last - 1].end - end).value;
+    const double x0 = viewport_.left + (begin - range_.begin).value / pixel_;
+    const double width = std::max(1.0, (end - begin).value / pixel_);
+    Cell cell{static_cast<float>(x0),
+              static_cast<float>(x0 + width),
+              box_.y0,
+              box_.y1,
+              row_.kind[first],
+              0.0F,
+              CellRole::Fill,
+              0,
+              std::nullopt};
+    if (last == first + 1) {
+      cell.span = row_.span[first];
+      cell.busy = static_cast<float>(busy[static_cast<std::size_t>(cell.kind)] / pixel_ / width);
+      cells_.push_back(cell);
+      return;
+    }
+    for (std::size_t k = 0; k < busy.size(); ++k) {
+      if (!(busy[k] > 0.0)) continue;
+      cell.kind = static_cast<core::SpanKind>(k);
+      cell.busy = static_cast<float>(busy[k] / pixel_ / width);
+      cell.y0 = cell.y1 - cell.busy * (box_.y1 - box_.y0);
+      cells_.push_back(cell);
+      cell.y1 = cell.y0;
+    }
   }
 
-  struct Pending {
-    Seconds begin, end;
-    double busy;
-    core::SpanKind kind;
-    bool folded;
-    std::optional<std::int32_t> span;
+  struct Range {
+    std::size_t first, last;
   };
 
   const IntervalRow& row_;
@@ -121,8 +131,9 @@ class Folder {
   Box box_;
   Interval range_;
   double pixel_ = 0.0;
+  double step_ = 0.0;
   double cell_ = 0.0;
-  std::optional<Pending> pending_;
+  std::optional<Range> pending_;
   std::vector<Cell> cells_;
 };
 

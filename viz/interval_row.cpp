@@ -31,6 +31,28 @@ Seconds IntervalRow::busy_within(Interval range) const {
   return busy;
 }
 
+IntervalRow::ByKind IntervalRow::busy_by_kind(std::size_t first, std::size_t last) const {
+  // The sums before `i`: those before its block, and the block's intervals up to it.
+  const auto before = [this](std::size_t i) {
+    ByKind sums = kind_before[i / kBlock];
+    for (std::size_t k = i / kBlock * kBlock; k < i; ++k) {
+      sums[static_cast<std::size_t>(kind[k])] += when[k].length().value;
+    }
+    return sums;
+  };
+  ByKind sums{};
+  if (last - first <= kBlock) {
+    for (std::size_t k = first; k < last; ++k) {
+      sums[static_cast<std::size_t>(kind[k])] += when[k].length().value;
+    }
+    return sums;
+  }
+  sums = before(last);
+  const ByKind start = before(first);
+  for (std::size_t k = 0; k < sums.size(); ++k) sums[k] -= start[k];
+  return sums;
+}
+
 IntervalRow interval_row(const core::Trace& trace, const std::vector<std::int32_t>& spans,
                          Part part) {
   std::vector<std::pair<Interval, std::int32_t>> found;
@@ -45,6 +67,8 @@ IntervalRow interval_row(const core::Trace& trace, const std::vector<std::int32_
                    [](const auto& a, const auto& b) { return a.first.begin < b.first.begin; });
   IntervalRow row;
   double busy = 0.0;
+  IntervalRow::ByKind by_kind{};
+  row.kind_before.push_back(by_kind);
   for (auto [when, i] : found) {
     if (row.size() > 0) when.begin = std::max(when.begin, row.when.back().end);
     if (when.begin >= when.end) continue;
@@ -53,6 +77,8 @@ IntervalRow interval_row(const core::Trace& trace, const std::vector<std::int32_
     row.span.push_back(i);
     row.busy_before.push_back(busy);
     busy += when.length().value;
+    by_kind[static_cast<std::size_t>(row.kind.back())] += when.length().value;
+    if (row.size() % IntervalRow::kBlock == 0) row.kind_before.push_back(by_kind);
   }
   row.busy_before.push_back(busy);
   return row;

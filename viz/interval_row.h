@@ -2,6 +2,7 @@
 // What one row of the timeline shows: busy intervals in time order that do not overlap, with the
 // sum of their lengths up to each, so that any range can be asked how busy it is in O(log n).
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -16,6 +17,12 @@ struct IntervalRow {
   std::vector<std::int32_t> span;   ///< Number of the span in its trace.
   std::vector<double> busy_before;  ///< Seconds busy before interval i; one more entry: the total.
 
+  /// Seconds busy by kind before interval i · kBlock: sums over any range cost at most 2 · kBlock
+  /// steps, and this hardly any memory.
+  static constexpr std::size_t kBlock = 64;
+  using ByKind = std::array<double, core::kSpanKinds>;
+  std::vector<ByKind> kind_before;
+
   std::size_t size() const { return when.size(); }
   /// The first interval that ends after t.
   std::size_t first_ending_after(core::Seconds t) const;
@@ -23,6 +30,8 @@ struct IntervalRow {
   std::size_t first_beginning_at(core::Seconds t) const;
   /// Seconds busy within `range`.
   core::Seconds busy_within(core::Interval range) const;
+  /// Seconds busy by kind of intervals [first, last).
+  ByKind busy_by_kind(std::size_t first, std::size_t last) const;
 };
 
 enum class Part { Active, Waiting };  ///< [transfer, end] or [start, transfer] of a span.

@@ -36,20 +36,23 @@ class TimelinePainter {
       canvas_.fill(x0, middle - half, x1, middle + half, with_alpha(colour, kFaint));
       return;
     }
-    // Less than wholly busy: less than the whole height.
-    const float height = std::max(1.0F, std::min(1.0F, cell.busy) * (cell.y1 - cell.y0));
-    const float top = cell.y1 - height;
-    if (outlined(cell.trace) && cell.role == CellRole::Fill) {
-      canvas_.fill(x0, top, x1, cell.y1, mix(colour, kBackground, 0.45));
-      if (x1 - x0 >= 6.0F * scale_) canvas_.outline(x0, top, x1, cell.y1, colour, 1.0F);
-    } else {
-      canvas_.fill(x0, top, x1, cell.y1, colour);
-      if (x1 - x0 >= 4.0F * scale_ && cell.span) {
-        canvas_.fill(x1 - 1.0F, top, x1, cell.y1, mix(colour, kBackground, 0.7));
-      }
+    Colour inside = outlined(cell.trace) ? mix(colour, kBackground, 0.45) : colour;
+    const bool narrow = x1 - x0 < 3.0F;
+    // A span narrower than a pixel is a fainter pixel, but never so faint that it is lost.
+    if (cell.span && narrow) inside = mix(inside, kRow, std::max(0.4F, std::min(1.0F, cell.busy)));
+    const float y0 = std::round(cell.y0);
+    const float y1 = std::round(cell.y1);
+    if (y1 <= y0) return;
+    canvas_.fill(x0, y0, x1, y1, inside);
+    const bool hatched = cell.kind == core::SpanKind::Recompute && cell.role == CellRole::Fill;
+    if (hatched && y1 - y0 >= 4.0F) {
+      canvas_.hatch(x0, y0, x1, y1, with_alpha(kText, 90), 5.0F * scale_);
     }
-    if (cell.kind == core::SpanKind::Recompute && x1 - x0 >= 4.0F) {
-      canvas_.hatch(x0, top, x1, cell.y1, with_alpha(kText, 110), 5.0F * scale_);
+    if (!cell.span || x1 - x0 < 5.0F * scale_) return;
+    if (outlined(cell.trace)) {
+      canvas_.outline(x0, y0, x1, y1, colour, 1.0F);
+    } else {
+      canvas_.fill(x1 - 1.0F, y0, x1, y1, mix(colour, kBackground, 0.7));
     }
   }
 
@@ -79,6 +82,14 @@ class TimelinePainter {
     const Colour ink = text_on(background);
     const float x = 0.5F * (label.x0 + label.x1);
     const float y = 0.5F * (label.y0 + label.y1);
+    if (label.over_cells) {
+      const float half = 0.5F * canvas_.small_text_width(label.text) + 1.0F;
+      const float high = 0.5F * canvas_.small_text_height() + 1.0F;
+      if (2.0F * half > label.x1 - label.x0 || 2.0F * high > height) return;
+      canvas_.fill(x - half, y - high, x + half, y + high, background);
+      canvas_.small_text(x, y, Align::Centre, ink, label.text);
+      return;
+    }
     if (height >= canvas_.text_height() && canvas_.text_width(label.text) <= width) {
       canvas_.text(x, y, Align::Centre, ink, label.text);
     } else if (height >= canvas_.small_text_height() - 1.0F &&

@@ -64,6 +64,7 @@ class Summary {
 
  private:
   static std::string communication_name(SpanKind kind) {
+    if (kind == SpanKind::ParameterServer) return "push, pull";
     std::string name(core::span_kind_name(kind));
     const std::size_t word = name.find(" communication");
     return word == std::string::npos ? name : name.substr(0, word);

@@ -18,6 +18,7 @@ namespace {
 constexpr float kLeastGap = 3;       // A narrower gap is seen, but gets no hatch.
 constexpr float kLeastPassEdge = 5;  // A narrower pass gets no edge.
 constexpr float kLeastEdgeHeight = 7;
+constexpr float kFoldedSpan = 3;  // Passes of narrower spans are mostly cells.
 constexpr float kTickSpacing = 105;
 constexpr std::size_t kFewFlows = 24;  // So many arrows can be told apart; more hide the timeline.
 
@@ -107,8 +108,11 @@ class Layout {
       if (add_span_names(row, pass->when)) continue;
       std::string text(short_name(pass->kind));
       if (pass->microbatch) text += std::to_string(*pass->microbatch);
+      const std::size_t spans = row.fill->first_beginning_at(pass->when.end) -
+                                row.fill->first_beginning_at(pass->when.begin);
+      const bool folded = spans > 1 && (x1 - x0) / static_cast<float>(spans) < kFoldedSpan;
       out_.labels.push_back(
-          {x0, x1, row.top, row.underline_top(), std::move(text), pass->kind, row.trace});
+          {x0, x1, row.top, row.underline_top(), std::move(text), pass->kind, row.trace, folded});
     }
   }
 
@@ -146,8 +150,8 @@ class Layout {
     if (!visible(when)) return;
     const core::Span& span = v.trace.spans[static_cast<std::size_t>(row.fill->span[i])];
     out_.labels.push_back({clamped_x(when.begin), clamped_x(when.end), row.top, row.underline_top(),
-                           v.trace.names[static_cast<std::size_t>(span.name)], span.kind,
-                           row.trace});
+                           v.trace.names[static_cast<std::size_t>(span.name)], span.kind, row.trace,
+                           false});
   }
 
   void add_step_lines(int trace) {

@@ -1,6 +1,7 @@
 #pragma once
 // (model, rows, viewport) → what is to be drawn, as data. Spans that would be narrower than a few
-// pixels are folded into cells that say how busy they are, so that nothing idle is painted busy:
+// pixels are folded into cells, one slice per kind, as high as the cell is busy with it, so that
+// nothing idle is painted busy:
 //
 //   Σ (x1 - x0) · busy of a row's cells = its true busy time in pixels,
 //   and no idle time of a pixel or more lies wholly under one cell.
@@ -34,7 +35,7 @@ enum class CellRole { Fill, Waiting, Underline };
 struct Cell {
   float x0, x1, y0, y1;
   core::SpanKind kind;
-  float busy;  ///< Share of [x0, x1] that is busy; 1 for a whole span.
+  float busy;  ///< Share of [x0, x1] that is busy; 1 for a wide span.
   CellRole role;
   int trace;
   std::optional<std::int32_t> span;  ///< Unless several are folded.
@@ -53,6 +54,7 @@ struct Label {
   std::string text;
   core::SpanKind kind;  ///< Of what lies under it.
   int trace;
+  bool over_cells;  ///< What lies under it is folded: the text needs a ground of its own.
 };
 
 struct Arrow {

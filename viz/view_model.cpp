@@ -14,14 +14,23 @@ using core::Seconds;
 
 namespace {
 
+/// Recomputation and both gradients of a microbatch make one backward pass.
+bool is_backward(core::SpanKind kind) {
+  return kind == core::SpanKind::Recompute || kind == core::SpanKind::Backward ||
+         kind == core::SpanKind::WeightGrad;
+}
+
 std::vector<PassRun> pass_runs(const core::Trace& trace, const IntervalRow& compute) {
   std::vector<PassRun> runs;
   for (std::size_t i = 0; i < compute.size(); ++i) {
     const core::Span& span = trace.spans[static_cast<std::size_t>(compute.span[i])];
-    const bool same =
-        !runs.empty() && runs.back().kind == span.kind && runs.back().microbatch == span.microbatch;
-    if (same) {
+    const bool same = !runs.empty() && runs.back().microbatch == span.microbatch &&
+                      (runs.back().kind == span.kind ||
+                       (is_backward(runs.back().kind) && is_backward(span.kind)));
+    // A wait longer than all before it is a gap between passes, not one within.
+    if (same && compute.when[i].begin - runs.back().when.end <= runs.back().when.length()) {
       runs.back().when.end = compute.when[i].end;
+      if (runs.back().kind != span.kind) runs.back().kind = core::SpanKind::Backward;
     } else {
       runs.push_back({compute.when[i], span.kind, span.microbatch});
     }

@@ -75,13 +75,28 @@ TEST(FoldRow, HidesNoGap) {
   }
 }
 
-// However many spans there are, a row has at most about one cell per pixel.
+// However many spans there are, a row has at most about one cell per pixel: this trace has two
+// kinds of compute, so two slices per cell.
 TEST(FoldRow, DrawsNoMoreCellsThanPixels) {
   const ViewModel model({dense_trace()});
   for (const Interval range : ranges(model.bounds())) {
     const auto cells =
         fold_row(model.traces()[0].ranks[0].compute, Seconds(0), {0, 200, range}, {0, 200, 0, 10});
-    EXPECT_LE(cells.size(), 2 * 200u + 2);
+    EXPECT_LE(cells.size(), 2 * (200u + 1));
+  }
+}
+
+// Slices of a cell are stacked: none overlaps another, none leaves the row.
+TEST(FoldRow, SlicesStayWithinTheRow) {
+  const ViewModel model({dense_trace()});
+  const auto cells = fold_row(model.traces()[0].ranks[0].compute, Seconds(0),
+                              {0, 200, model.bounds()}, {0, 200, 10, 30});
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    EXPECT_GE(cells[i].y0, 10.0F - 1e-3F);
+    EXPECT_LE(cells[i].y1, 30.0F);
+    if (i > 0 && cells[i].x0 == cells[i - 1].x0) {
+      EXPECT_LE(cells[i].y1, cells[i - 1].y0 + 1e-3F);
+    }
   }
 }
 

@@ -136,6 +136,24 @@ TEST(IntervalRow, KnowsHowBusyARangeIs) {
   EXPECT_DOUBLE_EQ(row.busy_within({Seconds(2.5), Seconds(3)}).value, 0.5);
 }
 
+// The block sums and a plain sum agree, whatever the range.
+TEST(IntervalRow, SumsByKindAsIfOneByOne) {
+  const core::Trace trace = core::pipeline_trace({.stages = 2, .microbatches = 40, .layers = 5});
+  const ViewModel model({trace});
+  const IntervalRow& row = model.traces()[0].ranks[0].compute;
+  ASSERT_GT(row.size(), 3 * IntervalRow::kBlock);
+  for (std::size_t first = 0; first < row.size(); first += 37) {
+    for (std::size_t last = first; last <= row.size(); last += 41) {
+      IntervalRow::ByKind plain{};
+      for (std::size_t i = first; i < last; ++i) {
+        plain[static_cast<std::size_t>(row.kind[i])] += row.when[i].length().value;
+      }
+      const IntervalRow::ByKind sums = row.busy_by_kind(first, last);
+      for (std::size_t k = 0; k < sums.size(); ++k) EXPECT_NEAR(sums[k], plain[k], 1e-9);
+    }
+  }
+}
+
 // Union of [0,3] and [2,5]: the earlier keeps the overlap, together 5 s.
 TEST(IntervalRow, OverlapCountsOnce) {
   core::Trace trace;
