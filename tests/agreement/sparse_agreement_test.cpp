@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -182,6 +184,26 @@ INSTANTIATE_TEST_SUITE_P(
                       core::SparsePlan{.workers = 1, .servers = 1, .colocated = true, .slices = 4},
                       core::SparsePlan{
                           .workers = 4, .servers = 2, .colocated = true, .slices = 2}));
+
+// DeepFM's real tables, 33.8 million rows, on 4 workers and 4 servers of configs' CPU cluster.
+TEST(SparsePlan, OfConfigsSimulates) {
+  const std::filesystem::path file = kSource + "/configs/plans/deepfm-cpu.toml";
+  const core::Plan plan = core::read_plan(file);
+  const core::Model model = core::read_model(core::resolve_beside(file, plan.model));
+  const core::Cluster cluster = core::read_cluster(core::resolve_beside(file, plan.cluster));
+  const core::Job job = core::read_job(core::resolve_beside(file, plan.job));
+  const core::Program program = core::lower(plan, model, cluster, job);
+  EXPECT_THAT(core::check_program(program), IsEmpty());
+  const core::Trace trace =
+      sim::simulate(program, costmodel::predict_durations(program, cluster, job), cluster);
+  EXPECT_THAT(trace_faults(program, trace), IsEmpty());
+  EXPECT_GT(trace.duration().value, 0.0);
+  // A server keeps a quarter of the rows, 10 + 1 floats each, and as many AdaGrad sums.
+  const core::Role& server = program.role_of(core::Rank(4));
+  const double rows = std::ceil(static_cast<double>(program.embedding->rows) / 4.0);
+  EXPECT_GE(core::memory_profile(server).persistent.value, rows * 11 * 4 * 2);
+  EXPECT_LE(core::memory_profile(server).persistent.value, rows * 11 * 4 * 2 + 64e6);
+}
 
 }  // namespace
 }  // namespace orrery::agreement

@@ -12,38 +12,12 @@
 #include "engine/execute.h"
 #include "engine/safetensors.h"
 #include "tests/engine/parity_fixture.h"
+#include "tests/engine/temporary_folder.h"
 
 namespace orrery::engine {
 namespace {
 
 constexpr double kLossBound = 1e-6;
-
-/// 13 dense features, 26 fields of 200 rows of 8, an MLP of 221-64-32-1.
-core::Model model(core::Interaction interaction) {
-  core::ClickThrough c;
-  c.dense_features = 13;
-  c.tables = {{.name = "hash", .rows = 5200, .dim = 8, .lookups_per_sample = 26}};
-  c.mlp = {64, 32};
-  c.interaction = interaction;
-  return {"click-through", std::nullopt, c};
-}
-core::Model deepfm() { return model(core::Interaction::FactorizationMachine); }
-core::Model wide_deep() { return model(core::Interaction::None); }
-
-/// 20 steps of 64 samples; sparse AdaGrad 0.05 from 0.1, dense Adam 1e-3.
-core::Job job() {
-  core::Job j;
-  j.global_batch = 64;
-  j.steps = 20;
-  j.optimizer = {.kind = core::OptimizerKind::Adam, .learning_rate = 1e-3};
-  j.sparse_optimizer = core::Optimizer{.kind = core::OptimizerKind::AdaGrad,
-                                       .learning_rate = 0.05,
-                                       .epsilon = 1e-10,
-                                       .initial_accumulator = 0.1};
-  j.data = core::Data{core::DataFormat::CriteoTsv, fixture("criteo_synth.tsv").string()};
-  j.initial_weights = fixture("ctr_init.safetensors").string();
-  return j;
-}
 
 /// What a run ends with.
 struct Outcome {
@@ -61,27 +35,17 @@ std::vector<NamedTensor> read_weights(const std::filesystem::path& path) {
   return tensors;
 }
 
-/// A name that tests running at the same time do not share.
-std::string file_of_this_test() {
-  const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-  std::string name = std::string(test->test_suite_name()) + "." + test->name() + ".safetensors";
-  std::replace(name.begin(), name.end(), '/', '-');
-  return name;
-}
-
 Outcome run(const core::SparsePlan& sparse, const core::Model& of, const core::Job& asked,
             std::optional<std::uint64_t> delay_seed = std::nullopt) {
-  core::Plan plan;
-  plan.sparse = sparse;
   ExecuteOptions options;
   options.poison = true;
   options.threads = 1;
   options.delay_seed = delay_seed;
-  options.final_weights = std::filesystem::path(::testing::TempDir()) / file_of_this_test();
+  const TemporaryFolder folder;
+  options.final_weights = folder.path() / "final.safetensors";
   Outcome outcome;
-  outcome.losses = losses_of(execute(lowered(plan, of, asked), asked, options));
+  outcome.losses = losses_of(execute(lowered(sparse_plan(sparse), of, asked), asked, options));
   outcome.weights = read_weights(*options.final_weights);
-  std::filesystem::remove(*options.final_weights);
   return outcome;
 }
 
@@ -120,50 +84,56 @@ void expect_same_bits(const Outcome& a, const Outcome& b) {
 }
 
 TEST(ClickThroughParity, DeepFm) {
-  const Outcome outcome = run({.workers = 1, .servers = 1}, deepfm(), job());
+  const Outcome outcome =
+      run({.workers = 1, .servers = 1}, tiny_deepfm(), tiny_click_through_job());
   expect_losses(outcome.losses, "deepfm_adagrad_adam_fp32");
   expect_weights(outcome.weights, "deepfm_final.safetensors");
 }
 
 TEST(ClickThroughParity, WideAndDeep) {
-  const Outcome outcome = run({.workers = 1, .servers = 1}, wide_deep(), job());
+  const Outcome outcome =
+      run({.workers = 1, .servers = 1}, tiny_wide_deep(), tiny_click_through_job());
   expect_losses(outcome.losses, "wide_deep_adagrad_adam_fp32");
   expect_weights(outcome.weights, "wide_deep_final.safetensors");
 }
 
 TEST(ClickThroughParity, AdaGradOnEverything) {
-  core::Job asked = job();
+  core::Job asked = tiny_click_through_job();
   asked.optimizer = *asked.sparse_optimizer;
-  expect_losses(run({.workers = 1, .servers = 1}, deepfm(), asked).losses,
+  expect_losses(run({.workers = 1, .servers = 1}, tiny_deepfm(), asked).losses,
                 "deepfm_adagrad_all_fp32");
-  expect_losses(run({.workers = 1, .servers = 1}, wide_deep(), asked).losses,
+  expect_losses(run({.workers = 1, .servers = 1}, tiny_wide_deep(), asked).losses,
                 "wide_deep_adagrad_all_fp32");
 }
 
 // Two workers with a slice each sum like one that evaluates both slices: (g0 + g1).
 TEST(ClickThrough, TwoWorkersAndServersAreBitForBitOneRankWithTwoSlices) {
-  const Outcome one =
-      run({.workers = 1, .servers = 1, .colocated = true, .slices = 2}, deepfm(), job());
-  expect_same_bits(one, run({.workers = 2, .servers = 2}, deepfm(), job()));
-  expect_same_bits(one, run({.workers = 2, .servers = 2, .colocated = true}, deepfm(), job()));
-  expect_same_bits(one, run({.workers = 2, .servers = 1, .colocated = true}, deepfm(), job()));
-  expect_same_bits(one, run({.workers = 1, .servers = 3, .slices = 2}, deepfm(), job()));
+  const Outcome one = run({.workers = 1, .servers = 1, .colocated = true, .slices = 2},
+                          tiny_deepfm(), tiny_click_through_job());
+  expect_same_bits(one, run({.workers = 2, .servers = 2}, tiny_deepfm(), tiny_click_through_job()));
+  expect_same_bits(one, run({.workers = 2, .servers = 2, .colocated = true}, tiny_deepfm(),
+                            tiny_click_through_job()));
+  expect_same_bits(one, run({.workers = 2, .servers = 1, .colocated = true}, tiny_deepfm(),
+                            tiny_click_through_job()));
+  expect_same_bits(
+      one, run({.workers = 1, .servers = 3, .slices = 2}, tiny_deepfm(), tiny_click_through_job()));
   expect_losses(one.losses, "deepfm_adagrad_adam_fp32");
 }
 
 class ManySparsePlans : public ::testing::TestWithParam<core::SparsePlan> {};
 
 TEST_P(ManySparsePlans, GiveTheOraclesLosses) {
-  expect_losses(run(GetParam(), deepfm(), job()).losses, "deepfm_adagrad_adam_fp32");
+  expect_losses(run(GetParam(), tiny_deepfm(), tiny_click_through_job()).losses,
+                "deepfm_adagrad_adam_fp32");
 }
 
 // What the Program leaves open must not matter.
 TEST_P(ManySparsePlans, ChangeNothingUnderRandomDelays) {
-  core::Job asked = job();
+  core::Job asked = tiny_click_through_job();
   asked.steps = 6;
-  const Outcome plain = run(GetParam(), deepfm(), asked);
+  const Outcome plain = run(GetParam(), tiny_deepfm(), asked);
   for (const std::uint64_t seed : {1U, 2U}) {
-    expect_same_bits(plain, run(GetParam(), deepfm(), asked, seed));
+    expect_same_bits(plain, run(GetParam(), tiny_deepfm(), asked, seed));
   }
 }
 
@@ -177,13 +147,13 @@ INSTANTIATE_TEST_SUITE_P(
 
 // The start depends on the seed, not on the layout; a second epoch begins after 20 steps.
 TEST(ClickThrough, LearnsFromItsOwnStart) {
-  core::Job asked = job();
+  core::Job asked = tiny_click_through_job();
   asked.initial_weights.reset();
   asked.seed = 11;
   asked.steps = 60;
   const Outcome one =
-      run({.workers = 1, .servers = 1, .colocated = true, .slices = 2}, deepfm(), asked);
-  expect_same_bits(one, run({.workers = 2, .servers = 2}, deepfm(), asked));
+      run({.workers = 1, .servers = 1, .colocated = true, .slices = 2}, tiny_deepfm(), asked);
+  expect_same_bits(one, run({.workers = 2, .servers = 2}, tiny_deepfm(), asked));
   double first = 0.0, last = 0.0;
   for (std::size_t s = 0; s < 20; ++s) {
     first += one.losses[s] / 20;
@@ -193,9 +163,9 @@ TEST(ClickThrough, LearnsFromItsOwnStart) {
 }
 
 TEST(ClickThrough, TrainsWithoutAWidePartAndWithSgd) {
-  core::Model narrow = deepfm();
+  core::Model narrow = tiny_deepfm();
   narrow.click_through->wide = false;
-  core::Job asked = job();
+  core::Job asked = tiny_click_through_job();
   asked.initial_weights.reset();
   asked.sparse_optimizer = core::Optimizer{.kind = core::OptimizerKind::Sgd, .learning_rate = 0.05};
   asked.steps = 3;
@@ -206,16 +176,14 @@ TEST(ClickThrough, TrainsWithoutAWidePartAndWithSgd) {
 }
 
 TEST(ClickThrough, NamesWhatIsWrongWithTheJob) {
-  core::Plan plan;
-  plan.sparse = core::SparsePlan{};
-  core::Job asked = job();
-  const core::Program program = lowered(plan, deepfm(), asked);
+  core::Job asked = tiny_click_through_job();
+  const core::Program program = lowered(sparse_plan({}), tiny_deepfm(), asked);
   asked.data.reset();
   EXPECT_THROW(execute(program, asked), core::ConfigError);
-  asked = job();
+  asked = tiny_click_through_job();
   asked.data->format = core::DataFormat::Text;
   EXPECT_THROW(execute(program, asked), core::ConfigError);
-  asked = job();
+  asked = tiny_click_through_job();
   asked.initial_weights = fixture("ctr_data.safetensors").string();
   EXPECT_THROW(execute(program, asked), core::ConfigError);
 }

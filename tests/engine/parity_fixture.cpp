@@ -35,6 +35,32 @@ core::Plan dense_plan(const core::DensePlan& dense) {
   return plan;
 }
 
+core::Model tiny_deepfm() {
+  return core::read_model(std::filesystem::path(ORRERY_SOURCE_DIR) /
+                          "configs/models/deepfm-tiny.toml");
+}
+
+core::Model tiny_wide_deep() {
+  core::Model model = tiny_deepfm();
+  model.click_through->interaction = core::Interaction::None;
+  return model;
+}
+
+core::Job tiny_click_through_job() {
+  core::Job job =
+      core::read_job(std::filesystem::path(ORRERY_SOURCE_DIR) / "configs/jobs/deepfm-tiny.toml");
+  job.data = core::Data{core::DataFormat::CriteoTsv, fixture("criteo_synth.tsv").string()};
+  job.initial_weights = fixture("ctr_init.safetensors").string();
+  return job;
+}
+
+core::Plan sparse_plan(const core::SparsePlan& sparse) {
+  core::Plan plan;
+  plan.name = "test";
+  plan.sparse = sparse;
+  return plan;
+}
+
 std::vector<double> losses_of(const core::Trace& trace) {
   std::vector<double> losses;
   for (const core::StepInfo& step : trace.steps) losses.push_back(step.loss.value());

@@ -25,6 +25,16 @@ core::Job tiny_job();
 /// Every rank's degree, one rank by default; layers spread evenly.
 core::Plan dense_plan(const core::DensePlan&);
 
+/// configs' deepfm-tiny, the oracle's DeepFM; without its factorization machine Wide & Deep.
+core::Model tiny_deepfm();
+core::Model tiny_wide_deep();
+
+/// 20 steps of 64 samples of the oracle's file from its start: sparse AdaGrad 0.05 from 0.1, dense
+/// Adam 1e-3.
+core::Job tiny_click_through_job();
+
+core::Plan sparse_plan(const core::SparsePlan&);
+
 /// Losses of the `steps` of a trace.
 std::vector<double> losses_of(const core::Trace&);
 

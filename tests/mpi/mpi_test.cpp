@@ -107,6 +107,43 @@ TEST(MpiRanks, TrainLikeThreads) {
   }
 }
 
+std::vector<core::SparsePlan> sparse_layouts_of(int ranks) {
+  std::vector<core::SparsePlan> fitting;
+  for (const core::SparsePlan& plan :
+       {core::SparsePlan{.workers = 1, .servers = 1, .slices = 2},
+        core::SparsePlan{.workers = 2, .servers = 2},
+        core::SparsePlan{.workers = 4, .servers = 2, .colocated = true, .slices = 2},
+        core::SparsePlan{.workers = 4, .servers = 4}}) {
+    if (plan.devices() == ranks) fitting.push_back(plan);
+  }
+  return fitting;
+}
+
+// A parameter server's workers and servers as processes.
+TEST(MpiRanks, ServeLikeThreads) {
+  const auto communicator = session->communicator();
+  const core::Job job = tiny_click_through_job();
+  const TemporaryFolder folder;
+  for (const core::SparsePlan& plan : sparse_layouts_of(communicator->ranks())) {
+    const core::Program program = lowered(sparse_plan(plan), tiny_deepfm(), job);
+    ExecuteOptions options;
+    options.final_weights = folder.path() / "mpi.safetensors";
+    options.threads = 1;
+    const auto trace = execute_rank(program, job, *communicator, options);
+    if (!trace) continue;
+    options.final_weights = folder.path() / "threads.safetensors";
+    const core::Trace with_threads = execute(program, job, options);
+    EXPECT_EQ(losses_of(*trace), losses_of(with_threads)) << program.plan;
+    EXPECT_EQ(trace->lanes, with_threads.lanes);
+    ASSERT_EQ(trace->spans.size(), with_threads.spans.size());
+    for (std::size_t s = 0; s < trace->spans.size(); ++s) {
+      EXPECT_EQ(trace->spans[s].bytes, with_threads.spans[s].bytes);
+    }
+    EXPECT_EQ(bytes_of(SafetensorsFile(folder.path() / "mpi.safetensors")),
+              bytes_of(SafetensorsFile(folder.path() / "threads.safetensors")));
+  }
+}
+
 // Clocks of one host are one: no span ends after the run, and matched spans overlap.
 TEST(MpiRanks, ShareOneClock) {
   const auto communicator = session->communicator();
