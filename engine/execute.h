@@ -33,8 +33,9 @@ struct ExecuteOptions {
   std::function<void(const StepReport&)> on_step{};
   bool profile = true;   ///< Record spans and memory.
   int profile_from = 0;  ///< First step to record.
-  /// Of each rank's matrix products; default cores / ranks, at least 1.
-  std::optional<int> threads{};
+  /// Of each rank's matrix products. A rank is one core, as the cost model sees it; more threads
+  /// are OpenMP's, which wait by spinning unless OMP_WAIT_POLICY=passive.
+  int threads = 1;
 
   // For tests.
   bool poison = false;                        ///< Fill what is allocated with NaN.

@@ -10,6 +10,7 @@
 #include "core/job.h"
 #include "engine/data_sources.h"
 #include "engine/rank_program.h"
+#include "engine/workspace.h"
 
 namespace orrery::engine {
 
@@ -22,21 +23,6 @@ struct Operand {
 
   float* floats() const { return reinterpret_cast<float*>(data); }
   std::int32_t* ints() const { return reinterpret_cast<std::int32_t*>(data); }
-};
-
-/// Scratch memory of one rank's operators, kept from call to call.
-class Workspace {
- public:
-  /// At least `count` floats with any content; the previous answer is void.
-  float* floats(std::int64_t count) {
-    if (static_cast<std::size_t>(count) > memory_.size()) {
-      memory_.resize(static_cast<std::size_t>(count));
-    }
-    return memory_.data();
-  }
-
- private:
-  std::vector<float> memory_;
 };
 
 struct OperatorContext {

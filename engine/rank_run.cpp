@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <thread>
 #include <utility>
 
 #include "core/error.h"
@@ -16,11 +15,6 @@
 namespace orrery::engine {
 
 namespace {
-
-int threads_of(const ExecuteOptions& options, int ranks) {
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  return std::max(1, options.threads.value_or(cores / ranks));
-}
 
 bool reports_loss(const core::Program& program, core::Rank rank) {
   for (int r = 0; r < static_cast<int>(program.ranks.size()); ++r) {
@@ -113,7 +107,7 @@ void RankRun::set_shard(const SafetensorsFile* file) {
 }
 
 void RankRun::run() {
-  omp_set_num_threads(threads_of(options_, communicator_.ranks()));
+  omp_set_num_threads(options_.threads);
   set_weights();
   const int steps = options_.steps.value_or(job_.steps);
   synchronize(communicator_, program_);

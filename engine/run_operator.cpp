@@ -96,7 +96,8 @@ void run(const core::NormalizeGrad& op, const OperatorContext& context) {
 void run(const core::Rotate& op, const OperatorContext& context) {
   const Operands at(context);
   const std::int64_t width = static_cast<std::int64_t>(op.heads + 2 * op.kv_heads) * op.head_dim;
-  rotate(op, at.out(0, op.sequences * op.sequence * width));
+  rotate(op, context.workspace.rotation(op.theta, op.head_dim, op.sequence),
+         at.out(0, op.sequences * op.sequence * width));
 }
 
 template <class Op>

@@ -3,7 +3,7 @@
 // sequence, so it grows linearly with the sequence; scores are computed again in the backward pass.
 
 #include "core/operator.h"
-#include "engine/operator_context.h"
+#include "engine/workspace.h"
 
 namespace orrery::engine {
 

@@ -33,7 +33,6 @@ core::Trace run(const core::Program& program, const ExecuteOptions& given) {
   const auto tokens = open_token_array(fixture("hf/gpt2/data.safetensors"), 256);
   ExecuteOptions options = given;
   options.tokens = tokens.get();
-  options.threads = 1;
   return execute(program, tiny_job(), options);
 }
 
@@ -135,7 +134,6 @@ TEST(Execute, TheFirstFailureIsTheRuns) {
   ExecuteOptions options;
   options.tokens = &broken;
   options.steps = 1;
-  options.threads = 1;
   try {
     execute(program, tiny_job(), options);
     FAIL() << "the run must fail";

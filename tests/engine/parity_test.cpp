@@ -37,7 +37,6 @@ core::Trace run_hugging_face(const std::string& folder, const core::Model& model
   options.tokens = tokens.get();
   options.initial_weights = fixture(folder + "/model.safetensors");
   options.poison = true;
-  options.threads = 1;
   return execute(lowered(dense_plan(one_rank(8)), model, job), job, options);
 }
 
@@ -110,7 +109,6 @@ TinyRun run_tiny_gpt(const core::Job& job, int microbatch, const std::filesystem
   options.tokens = tokens.get();
   options.initial_weights = folder / "init";
   options.final_weights = folder / "final";
-  options.threads = 1;
   options.on_step = [&](const StepReport& report) {
     run.norms.push_back(report.gradient_norm.value());
   };

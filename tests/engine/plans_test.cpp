@@ -77,7 +77,6 @@ std::vector<double> train(const core::Model& model, const std::string& folder,
   options.tokens = tokens.get();
   options.initial_weights = fixture(folder + "/model.safetensors");
   options.poison = true;
-  options.threads = 1;
   return losses_of(execute(program, job, options));
 }
 

@@ -93,7 +93,6 @@ TEST(MpiRanks, TrainLikeThreads) {
     options.tokens = tokens.get();
     options.initial_weights = fixture("hf/gpt2/model.safetensors");
     options.final_weights = folder.path() / "mpi.safetensors";
-    options.threads = 1;
     const auto trace = execute_rank(program, job, *communicator, options);
     EXPECT_EQ(trace.has_value(), communicator->rank() == Rank(0));
     if (!trace) continue;
@@ -154,7 +153,6 @@ TEST(MpiRanks, ShareOneClock) {
   ExecuteOptions options;
   options.tokens = tokens.get();
   options.steps = 3;
-  options.threads = 1;
   const auto trace = execute_rank(program, job, *communicator, options);
   if (!trace) return;
   for (std::size_t c = 0; c + 1 < trace->collective_begin.size(); ++c) {
