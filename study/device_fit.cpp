@@ -44,18 +44,24 @@ core::Seconds fastest_call(const Samples& samples) {
   return least;
 }
 
-void fit_products(core::Device& device, core::FlopsPerSecond peak, const Samples& samples) {
+// Sets peak and gemm. Where the fit goes beyond the fastest product seen, that is the peak.
+void fit_products(core::Device& device, const Samples& samples) {
+  const core::FlopsPerSecond fastest = fastest_product(samples);
   std::vector<costmodel::GemmSample> products;
   for (const OperatorSample& s : samples) {
     const auto shapes = core::matmuls_of(s.op);
     if (shapes.empty()) continue;
     const double seconds = after_launch(s, device.launch);
-    products.push_back({shapes.front(), s.work.matmul.value / seconds / peak.value});
+    products.push_back({shapes.front(), s.work.matmul.value / seconds / fastest.value});
   }
   device.gemm = costmodel::fit_gemm(products);
+  const double beyond = std::max(1.0, device.gemm.ceiling);
+  device.gemm.ceiling /= beyond;
+  device.peak = {{core::DType::Float32, fastest * beyond}};
 }
 
-void fit_attentions(core::Device& device, core::FlopsPerSecond peak, const Samples& samples) {
+void fit_attentions(core::Device& device, const Samples& samples) {
+  const core::FlopsPerSecond peak = device.peak.at(core::DType::Float32);
   std::vector<costmodel::AttentionSample> passes;
   for (const OperatorSample& s : samples) {
     const double share = s.work.matmul.value / after_launch(s, device.launch) / peak.value;
@@ -124,11 +130,9 @@ DeviceFit fit_device(core::Device device, const Samples& samples) {
   std::map<std::string_view, Samples> by_name;
   for (const OperatorSample& s : samples) by_name[core::operator_name(s.op)].push_back(s);
 
-  const core::FlopsPerSecond peak = fastest_product(samples);
-  device.peak = {{core::DType::Float32, peak}};
   device.launch = fastest_call(samples);
-  fit_products(device, peak, samples);
-  fit_attentions(device, peak, samples);
+  fit_products(device, samples);
+  fit_attentions(device, samples);
   device.operators.clear();
   for (const auto& [name, measured] : by_name) {
     const core::Operator& op = measured.front().op;

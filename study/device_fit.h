@@ -1,7 +1,7 @@
 #pragma once
 // From measured operators to the parameters of a device file.
 //
-//   peak       the fastest matrix product seen
+//   peak       the fastest matrix product seen, or what the fit reaches where that is more
 //   launch     the fastest operator of all: what a call costs that does next to nothing
 //   gemm       costmodel::fit_gemm over (duration − launch)
 //   attention  costmodel::fit_attention, likewise
