@@ -27,24 +27,24 @@ step "(b) Simulate the best plan and keep its trace" \
   $orrery simulate "$out/llama-3-70b.toml" -o "$out/llama-3-70b.h5"
 
 step "    The same for a click-through model on CPU parameter servers" \
-  $orrery plan --model configs/models/deepfm-criteo.toml --cluster configs/clusters/cpu-servers-8.toml \
-  --job configs/jobs/deepfm-criteo.toml --top 3 -o "$out/deepfm.toml"
+  $orrery plan --model configs/models/deepfm.toml --cluster configs/clusters/cpu-4node.toml \
+  --job configs/jobs/deepfm.toml --top 3 -o "$out/deepfm.toml"
 step "    and its trace" \
   $orrery simulate "$out/deepfm.toml" -o "$out/deepfm.h5"
 
 step "(c) Calibrate this machine" \
   $orrery calibrate --ranks 2 -o "$out/machine"
 
-# Text that every Debian has.
-cat /usr/share/common-licenses/* >"$out/licences.txt"
-cp configs/jobs/gpt-mini-text.toml "$out/job.toml"
+# Text that every Debian has; in lower case, as the licences' shouted paragraphs are few.
+cat /usr/share/common-licenses/* | tr '[:upper:]' '[:lower:]' >"$out/licences.txt"
+sed 's|^path = .*|path = "licences.txt"|' configs/jobs/gpt-nano-cpu.toml >"$out/job.toml"
 step "    Plan a small GPT for two ranks of it" \
-  $orrery plan --model configs/models/gpt-mini --cluster "$out/machine/cluster-2.toml" \
-  --job "$out/job.toml" --top 3 -o "$out/gpt-mini.toml"
+  $orrery plan --model configs/models/gpt-nano --cluster "$out/machine/cluster-2.toml" \
+  --job "$out/job.toml" --top 3 -o "$out/gpt-nano.toml"
 step "    Simulate that plan" \
-  $orrery simulate "$out/gpt-mini.toml" --steps 3 -o "$out/predicted.h5"
+  $orrery simulate "$out/gpt-nano.toml" --steps 3 -o "$out/predicted.h5"
 step "    Train with it on the licences" \
-  $orrery run "$out/gpt-mini.toml" -o "$out/measured.h5"
+  $orrery run "$out/gpt-nano.toml" -o "$out/measured.h5"
 
 step "(d) Draw prediction over measurement" \
   $orrery view "$out/predicted.h5" "$out/measured.h5" --screenshot "$out/timelines.png" \
