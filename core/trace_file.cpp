@@ -44,14 +44,13 @@ void check_readable(const std::filesystem::path& path) {
 }
 
 Trace parse(const std::filesystem::path& path) {
-  const std::string name = path.string();
   switch (format_of(path)) {
     case Format::Hdf5:
       return trace_from_hdf5(path);
     case Format::ChromeJson:
-      return trace_from_chrome_json(read_whole_file(path), name);
+      return trace_from_chrome_json(read_whole_file(path), path.string());
     case Format::ChromeJsonGzip:
-      return trace_from_chrome_json(gunzip(read_whole_file(path), name), name);
+      return trace_from_chrome_json(gunzip(read_whole_file(path), path.string()), path.string());
   }
   ORRERY_CHECK(false, "no such format");
 }
