@@ -101,19 +101,20 @@ std::vector<OperatorFit> quality_of(const core::Device& device,
 
 core::OperatorRate fit_operator_rate(const Samples& samples) {
   ORRERY_CHECK(!samples.empty(), "a fit needs samples");
-  // Rows: (1, bytes) / time · (per_call, 1/rate) = 1.
+  // Rows: (1, bytes)/√time · (per_call, 1/rate) = √time.
   const auto rows = static_cast<Eigen::Index>(samples.size());
   Eigen::MatrixX2d a(rows, 2);
+  Eigen::VectorXd b(rows);
   for (Eigen::Index i = 0; i < rows; ++i) {
     const OperatorSample& s = samples[static_cast<std::size_t>(i)];
-    a(i, 0) = 1.0 / s.duration.value;
-    a(i, 1) = s.work.memory.value / s.duration.value;
+    b(i) = std::sqrt(s.duration.value);
+    a(i, 0) = 1.0 / b(i);
+    a(i, 1) = s.work.memory.value / b(i);
   }
-  const Eigen::VectorXd ones = Eigen::VectorXd::Ones(rows);
   // Least squares of one column alone: the answer where the other's coefficient would be negative.
-  const auto alone = [&](int column) { return a.col(column).sum() / a.col(column).squaredNorm(); };
-  const auto error = [&](const Eigen::Vector2d& x) { return (a * x - ones).squaredNorm(); };
-  const Eigen::Vector2d both = a.colPivHouseholderQr().solve(ones);
+  const auto alone = [&](int column) { return a.col(column).dot(b) / a.col(column).squaredNorm(); };
+  const auto error = [&](const Eigen::Vector2d& x) { return (a * x - b).squaredNorm(); };
+  const Eigen::Vector2d both = a.colPivHouseholderQr().solve(b);
   Eigen::Vector2d best(alone(0), 0.0);
   if (a.col(1).squaredNorm() > 0) {
     const Eigen::Vector2d rate_alone(0.0, alone(1));

@@ -5,7 +5,7 @@
 //   launch     the fastest operator of all: what a call costs that does next to nothing
 //   gemm       costmodel::fit_gemm over (duration − launch)
 //   attention  costmodel::fit_attention, likewise
-//   others     time = per_call + bytes / rate, least squares of the relative error
+//   others     time = per_call + bytes / rate: fit_operator_rate
 
 #include <string>
 #include <vector>
@@ -28,7 +28,9 @@ struct DeviceFit {
   std::vector<OperatorFit> quality;  ///< In the order of core::operator_names().
 };
 
-/// per_call and rate of the least Σ ((per_call + bytes/rate) / time − 1)² with neither negative.
+/// per_call and rate of the least Σ (per_call + bytes/rate − time)² / time with neither negative:
+/// between the absolute error, which only large calls decide, and the relative one, in which a
+/// call of a microsecond counts as much as one of ten milliseconds.
 /// @param samples  At least one, with positive durations.
 core::OperatorRate fit_operator_rate(const std::vector<OperatorSample>& samples);
 

@@ -11,7 +11,7 @@ struct Size {
 };
 
 // From one small sequence to where the largest product takes some 10 ms on a current core.
-constexpr Size kSizes[] = {{32, 32, 1},   {64, 32, 4},   {64, 64, 1},   {128, 64, 2},
+constexpr Size kSizes[] = {{32, 64, 1},   {64, 64, 4},   {96, 64, 1},   {128, 64, 2},
                            {128, 128, 4}, {192, 64, 1},  {256, 128, 1}, {256, 128, 4},
                            {256, 256, 2}, {384, 128, 2}, {512, 64, 1},  {512, 256, 2}};
 
