@@ -4,6 +4,7 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -80,7 +81,7 @@ class Writer {
     separator = "";
     for (const StepInfo& step : trace_.steps) {
       append("{}[{},{}", separator, to_nanoseconds(step.start), to_nanoseconds(step.end));
-      if (step.loss) append(",{}", nlohmann::json(*step.loss).dump());
+      if (step.loss && std::isfinite(*step.loss)) append(",{}", nlohmann::json(*step.loss).dump());
       out_ += "]";
       separator = ",";
     }

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -108,6 +109,14 @@ TEST_P(TraceFile, RoundsTimesToNanoseconds) {
   EXPECT_EQ(read_trace(file()).spans[3].end, ns(123'456'789));
 }
 
+// A run that diverged has a loss that is not a number: the file says that there is none.
+TEST_P(TraceFile, ALossThatIsNotANumberIsNone) {
+  Trace t = example();
+  t.steps[0].loss = std::nan("");
+  write_trace(t, file());
+  EXPECT_EQ(read_trace(file()).steps[0].loss, std::nullopt);
+}
+
 TEST_P(TraceFile, AnEmptyTraceIsATrace) {
   write_trace(Trace{}, file());
   const Trace read = read_trace(file());
@@ -148,9 +157,9 @@ TEST_P(TraceFile, AFlippedByteNeverCrashes) {
 
 TEST_P(TraceFile, AContradictionIsBadInput) {
   Trace t = example();
-  t.flows[0].to_span = 99;
+  t.spans[2].transfer = ns(2'001);  // It ends at 2,000 ns.
   write_trace(t, file());
-  EXPECT_THAT(error_of(file()), HasSubstr("a flow names no span"));
+  EXPECT_THAT(error_of(file()), HasSubstr("span 2: it does not start, transfer and end"));
 }
 
 TEST_P(TraceFile, AMissingFolderLeavesNothing) {
