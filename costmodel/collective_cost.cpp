@@ -207,6 +207,7 @@ std::optional<GroupPlacement> placement_of(const std::vector<core::Rank>& member
   int node = 0;
   // Members are in rank order or not; ranks are numbered node by node.
   std::vector<int> sorted;
+  sorted.reserve(members.size());
   for (const core::Rank rank : members) sorted.push_back(rank.value);
   std::sort(sorted.begin(), sorted.end());
   const core::NodeType* type = &cluster.node_type(0);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "core/error.h"
@@ -260,21 +261,24 @@ MemoryByTerm DenseEstimator::memory_of(const core::DensePlan& plan, int stage,
 
 // ---- the estimate --------------------------------------------------------------------------
 
-Outcome DenseEstimator::estimate(const core::DensePlan& plan, MemoryLimit limit) const {
+std::optional<Infeasible> DenseEstimator::does_not_fit(const core::DensePlan& plan) const {
   const auto [stage, memory] = fullest(plan);
-  if (limit == MemoryLimit::Enforced && total(memory) > device_.memory) {
-    return Infeasible{
-        .reason = Infeasible::Reason::Memory,
-        .why = fmt::format("stage {} needs {:.1f} GiB on each device, {} has {:.1f} GiB", stage,
-                           total(memory).value / kGiB, device_.name, device_.memory.value / kGiB),
-        .needed = total(memory),
-        .available = device_.memory};
-  }
+  if (total(memory) <= device_.memory) return std::nullopt;
+  return Infeasible{
+      .reason = Infeasible::Reason::Memory,
+      .why = fmt::format("stage {} needs {:.1f} GiB on each device, {} has {:.1f} GiB", stage,
+                         total(memory).value / kGiB, device_.name, device_.memory.value / kGiB),
+      .needed = total(memory),
+      .available = device_.memory};
+}
+
+Estimate DenseEstimator::estimate(const core::DensePlan& plan) const {
   const Groups groups = groups_of(plan);
   const Stages stages = stages_of(plan, groups);
   Estimate result = add_up(plan, stages, end_of_step(plan, groups, stages));
-  result.memory = memory;
-  result.fullest_stage = stage;
+  const Fullest most = fullest(plan);
+  result.memory = most.memory;
+  result.fullest_stage = most.stage;
   return result;
 }
 
@@ -283,7 +287,7 @@ Estimate DenseEstimator::add_up(const core::DensePlan& plan, const Stages& stage
   const int m = core::microbatches(plan, job_.global_batch);
   const PipelineStages& pipeline = stages.pipeline;
   std::size_t slowest = 0;
-  Seconds busy, computing;  // Of all stages, per microbatch.
+  Seconds computing;  // Of all stages, per microbatch.
   const auto pass_pair = [&](std::size_t s) { return pipeline.forward[s] + pipeline.backward[s]; };
   const auto compute_pair = [&](std::size_t s) {
     const int layers = plan.layers_per_stage[s];

@@ -19,8 +19,6 @@
 
 namespace orrery::costmodel {
 
-enum class MemoryLimit { Enforced, Ignored };
-
 /// Elements of a stage's parameter buckets; 0 where the stage has none.
 struct StageBuckets {
   std::int64_t embedding = 0, layer = 0, head = 0;
@@ -39,8 +37,12 @@ class DenseEstimator {
  public:
   DenseEstimator(const core::Model&, const core::Cluster&, const core::Job&);
 
-  /// @param plan  Valid (core::why_invalid).
-  Outcome estimate(const core::DensePlan& plan, MemoryLimit) const;
+  /// All functions take valid plans (core::why_invalid). This one times a plan whether it fits or
+  /// not.
+  Estimate estimate(const core::DensePlan&) const;
+
+  /// Why the plan's fullest stage does not fit its device's memory; absent where it does.
+  std::optional<Infeasible> does_not_fit(const core::DensePlan&) const;
 
   /// The stage whose devices need most, Device::reserved included.
   struct Fullest {

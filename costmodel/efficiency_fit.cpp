@@ -49,7 +49,7 @@ core::GemmEfficiency fit_gemm(const std::vector<GemmSample>& samples) {
   const bool m = varies(samples, &core::MatmulShape::m);
   const bool n = varies(samples, &core::MatmulShape::n);
   const bool k = varies(samples, &core::MatmulShape::k);
-  const auto fixed = [&](std::vector<double> logs) {
+  const auto fixed = [&](const std::vector<double>& logs) {
     core::GemmEfficiency fit = gemm_from(logs);
     if (!m) fit.half_m = 0;
     if (!n) fit.half_n = 0;
@@ -71,6 +71,7 @@ core::GemmEfficiency fit_gemm(const std::vector<GemmSample>& samples) {
 
 FitQuality quality(const core::GemmEfficiency& fit, const std::vector<GemmSample>& samples) {
   std::vector<double> errors;
+  errors.reserve(samples.size());
   for (const GemmSample& s : samples) {
     errors.push_back(std::abs(gemm_efficiency(fit, s.shape) / s.share - 1.0));
   }
@@ -94,6 +95,7 @@ core::AttentionEfficiency fit_attention(const std::vector<AttentionSample>& samp
 FitQuality quality(const core::AttentionEfficiency& fit,
                    const std::vector<AttentionSample>& samples) {
   std::vector<double> errors;
+  errors.reserve(samples.size());
   for (const AttentionSample& s : samples) {
     errors.push_back(std::abs(predicted(fit, s) / s.share - 1.0));
   }

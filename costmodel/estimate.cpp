@@ -39,7 +39,9 @@ Outcome estimate(const core::Plan& plan, const core::Model& model, const core::C
                       .available = std::nullopt};
   }
   if (plan.sparse) return estimate_sparse(plan, model, cluster, job);
-  return DenseEstimator(model, cluster, job).estimate(*plan.dense, MemoryLimit::Enforced);
+  const DenseEstimator estimator(model, cluster, job);
+  if (auto too_large = estimator.does_not_fit(*plan.dense)) return *too_large;
+  return estimator.estimate(*plan.dense);
 }
 
 double model_flops_per_token(const core::Transformer& model, int sequence) {

@@ -9,8 +9,9 @@
 //   a pass starts only when what the pass before the last sent has arrived.
 //
 // The schedule is a (max,+) linear system, so its time soon grows by the same amount with every
-// microbatch: beyond some thousands of passes it is extended along that line. Equal stages and free messages give
-// (m + p − 1)·(f + b), (p−1)/(m+p−1) of it idle. In 1F1B the amount is the largest mean of a cycle
+// microbatch: beyond some thousands of passes it is extended along that line. Equal stages and free
+// messages give (m + p − 1)·(f + b), (p−1)/(m+p−1) of it idle. In 1F1B the amount is the largest
+// mean of a cycle
 //   max_{s ≤ e} ( Σ_{j=s..e} (f_j + b_j) + 2·Σ_{j=s..e−1} c_j ) / (e−s+1),
 // forward from stage s to e and back, so messages are exposed even in the steady state.
 // Source: Baccelli et al., Synchronization and Linearity, 1992; Narayanan et al., SC 2021.

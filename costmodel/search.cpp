@@ -9,6 +9,7 @@
 #include <mutex>
 #include <set>
 #include <thread>
+#include <variant>
 
 #include "core/error.h"
 #include "costmodel/dense_estimator.h"
@@ -17,16 +18,11 @@
 namespace orrery::costmodel {
 namespace {
 
-using core::Bytes;
 using core::Seconds;
 
-/// What became of one candidate.
-struct Verdict {
-  enum class Kind { Estimated, DoesNotFit, TooSlow };
-  Kind kind = Kind::TooSlow;
-  double seconds = 0.0;  ///< Estimated: its step. TooSlow: its lower bound.
-  double lacking = 0.0;  ///< DoesNotFit: bytes beyond the device's memory.
-};
+/// Left out by its lower bound.
+struct TooSlow {};
+using Verdict = std::variant<TooSlow, Infeasible, Estimate>;
 
 /// The `keep` least times so far. Only ever an upper bound of the final one, so whoever prunes with
 /// it prunes nothing that belongs in the answer, whatever the order of the threads.
@@ -93,12 +89,11 @@ class Search {
     result.candidates = plans_.size();
     std::vector<std::size_t> order;
     for (std::size_t i = 0; i < plans_.size(); ++i) {
-      if (verdicts_[i].kind == Verdict::Kind::Estimated) order.push_back(i);
-      if (verdicts_[i].kind == Verdict::Kind::DoesNotFit) ++result.do_not_fit;
+      if (std::holds_alternative<Estimate>(verdicts_[i])) order.push_back(i);
+      if (std::holds_alternative<Infeasible>(verdicts_[i])) ++result.do_not_fit;
     }
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return verdicts_[a].seconds < verdicts_[b].seconds;
-    });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return step(a) < step(b); });
     if (order.size() > options_.keep) order.resize(options_.keep);
     for (const std::size_t i : order) result.ranked.push_back(ranked(i));
     refine(result.ranked);
@@ -131,38 +126,30 @@ class Search {
     for (std::thread& thread : pool) thread.join();
   }
 
-  Outcome estimate_of(const core::Plan& plan) const {
-    return dense_ ? dense_->estimate(*plan.dense, MemoryLimit::Enforced)
-                  : estimate_sparse(plan, model_, cluster_, job_);
-  }
-
   Verdict judge(const core::Plan& plan, Cutoff& cutoff,
                 std::vector<std::unique_ptr<Cutoff>>& of_kind) const {
+    if (!dense_) {
+      return std::visit([](auto&& outcome) -> Verdict { return outcome; },
+                        estimate_sparse(plan, model_, cluster_, job_));
+    }
+    const core::DensePlan& dense = *plan.dense;
+    if (auto too_large = dense_->does_not_fit(dense)) return *too_large;
     Cutoff* kind = nullptr;
-    if (dense_) {
-      const core::DensePlan& dense = *plan.dense;
-      const double lacking = (total(dense_->fullest(dense).memory) - dense_->device().memory).value;
-      if (lacking > 0) return {Verdict::Kind::DoesNotFit, 0.0, lacking};
-      for (std::size_t k = 0; k < kKinds; ++k) {
-        if (kKnownKinds[k].is(dense)) kind = of_kind[k].get();
-      }
-      const double bound = dense_->lower_bound(dense).value;
-      if (cutoff.excludes(bound) && (kind == nullptr || kind->excludes(bound))) {
-        return {Verdict::Kind::TooSlow, bound, 0.0};
-      }
+    for (std::size_t k = 0; k < kKinds; ++k) {
+      if (kKnownKinds[k].is(dense)) kind = of_kind[k].get();
     }
-    const Outcome outcome = estimate_of(plan);
-    if (const auto* infeasible = std::get_if<Infeasible>(&outcome)) {
-      return {Verdict::Kind::DoesNotFit, 0.0, (*infeasible->needed - *infeasible->available).value};
-    }
-    const double seconds = std::get<Estimate>(outcome).step.value;
-    cutoff.add(seconds);
-    if (kind != nullptr) kind->add(seconds);
-    return {Verdict::Kind::Estimated, seconds, 0.0};
+    const double bound = dense_->lower_bound(dense).value;
+    if (cutoff.excludes(bound) && (kind == nullptr || kind->excludes(bound))) return TooSlow{};
+    const Estimate estimate = dense_->estimate(dense);
+    cutoff.add(estimate.step.value);
+    if (kind != nullptr) kind->add(estimate.step.value);
+    return estimate;
   }
 
+  Seconds step(std::size_t i) const { return std::get<Estimate>(verdicts_[i]).step; }
+
   RankedPlan ranked(std::size_t i) const {
-    return {plans_[i], std::get<Estimate>(estimate_of(plans_[i])), std::nullopt};
+    return {plans_[i], std::get<Estimate>(verdicts_[i]), std::nullopt};
   }
 
   void refine(std::vector<RankedPlan>& plans) const {
@@ -178,22 +165,25 @@ class Search {
   template <class Predicate>
   std::string closest(Predicate wanted) const {
     std::optional<std::size_t> best;
+    const auto lacking = [&](std::size_t i) {
+      const auto& infeasible = std::get<Infeasible>(verdicts_[i]);
+      return *infeasible.needed - *infeasible.available;
+    };
     for (std::size_t i = 0; i < plans_.size(); ++i) {
-      if (verdicts_[i].kind != Verdict::Kind::DoesNotFit || !wanted(plans_[i])) continue;
-      if (!best || verdicts_[i].lacking < verdicts_[*best].lacking) best = i;
+      if (!std::holds_alternative<Infeasible>(verdicts_[i]) || !wanted(plans_[i])) continue;
+      if (!best || lacking(i) < lacking(*best)) best = i;
     }
     if (!best) return "";
-    const Outcome outcome = estimate_of(plans_[*best]);
     return "even " + core::describe(plans_[*best]) +
-           " does not fit: " + std::get<Infeasible>(outcome).why;
+           " does not fit: " + std::get<Infeasible>(verdicts_[*best]).why;
   }
 
   void add_alternatives(SearchResult& result) const {
     for (const KnownKind& kind : kKnownKinds) {
       std::optional<std::size_t> best;
       for (std::size_t i = 0; i < plans_.size(); ++i) {
-        if (verdicts_[i].kind != Verdict::Kind::Estimated || !kind.is(*plans_[i].dense)) continue;
-        if (!best || verdicts_[i].seconds < verdicts_[*best].seconds) best = i;
+        if (!std::holds_alternative<Estimate>(verdicts_[i]) || !kind.is(*plans_[i].dense)) continue;
+        if (!best || step(i) < step(*best)) best = i;
       }
       Alternative alternative{kind.name, "", std::nullopt};
       if (best) {
