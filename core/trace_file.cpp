@@ -52,7 +52,7 @@ Trace parse(const std::filesystem::path& path) {
     case Format::ChromeJsonGzip:
       return trace_from_chrome_json(gunzip(read_whole_file(path), path.string()), path.string());
   }
-  ORRERY_CHECK(false, "no such format");
+  check_failed("Format", "no such format", __FILE__, __LINE__);
 }
 
 }  // namespace
