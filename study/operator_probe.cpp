@@ -21,7 +21,7 @@ constexpr int kBytes = 256;  // The vocabulary of byte-level text.
 core::Transformer gpt2(const Size& size) {
   core::Transformer t;
   t.family = core::ModelFamily::Gpt2;
-  t.layers = 1;
+  t.layers = 2;
   t.hidden = size.hidden;
   t.head_dim = kHeadDim;
   t.heads = size.hidden / kHeadDim;

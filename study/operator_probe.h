@@ -22,7 +22,7 @@ struct OperatorProbe {
 /// Steps that each probe runs.
 inline constexpr int kProbeSteps = 6;
 
-/// Transformers of one layer, GPT-2 and Llama style, from 32 to 512 wide, `ranks` data-parallel.
+/// Transformers of two layers, GPT-2 and Llama style, from 32 to 512 wide, `ranks` data-parallel.
 /// @param text  Any text file to train on.
 std::vector<OperatorProbe> transformer_probes(int ranks, const std::filesystem::path& text);
 
