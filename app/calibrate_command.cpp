@@ -70,6 +70,16 @@ nlohmann::json json_of(const fs::path& folder, const study::CalibratedCluster& c
   return json;
 }
 
+CLI::Validator one_or_even() {
+  return {[](const std::string& text) {
+            int ranks = 0;
+            const bool number = CLI::detail::lexical_cast(text, ranks);
+            const bool allowed = number && (ranks == 1 || (ranks > 0 && ranks % 2 == 0));
+            return allowed ? std::string() : text + " is neither 1 nor an even number";
+          },
+          "1 or even"};
+}
+
 }  // namespace
 
 CLI::App* declare_calibrate(CLI::App& app, CalibrateFlags& flags) {
@@ -79,7 +89,7 @@ CLI::App* declare_calibrate(CLI::App& app, CalibrateFlags& flags) {
       ->required();
   command->add_option("--ranks", flags.ranks, "Numbers of ranks to describe the machine for")
       ->delimiter(',')
-      ->check(CLI::Range(1, 4096))
+      ->check(one_or_even())
       ->capture_default_str();
   command->add_flag("--json", flags.json, "Print JSON");
   command->footer(

@@ -1,8 +1,11 @@
 // The command line: one subcommand per question, errors caught once.
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
+#include <string>
 
 #include "app/calibrate_command.h"
 #include "app/plan_command.h"
@@ -19,6 +22,20 @@ enum ExitStatus { kSucceeded = 0, kFailed = 1, kBadInput = 2 };
 int report(const std::exception& error, ExitStatus status) {
   std::fprintf(stderr, "orrery: %s\n", error.what());
   return status;
+}
+
+// What is wrong with the command line, in one line.
+std::string complaint(const CLI::App& app, int argc, char** argv, const CLI::ParseError& error) {
+  std::string commands;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (argc > 1 && command->get_name() == argv[1]) {
+      return command->get_name() + ": " + error.what() + " (orrery " + command->get_name() +
+             " --help)";
+    }
+    commands += (commands.empty() ? "" : ", ") + command->get_name();
+  }
+  const std::string found = argc > 1 ? "\"" + std::string(argv[1]) + "\"" : "nothing";
+  return "found " + found + " where a command is expected: " + commands + " (orrery --help)";
 }
 
 int dispatch(int argc, char** argv) {
@@ -39,14 +56,21 @@ int dispatch(int argc, char** argv) {
   const CLI::App* calibrate_command = declare_calibrate(app, calibrate);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    app.exit(help);
+    return kSucceeded;
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kSucceeded : kBadInput;
+    std::fprintf(stderr, "orrery: %s\n", complaint(app, argc, argv, error).c_str());
+    return kBadInput;
   }
   if (*plan_command) run_plan(plan);
   if (*simulate_command) run_simulate(simulate);
   if (*run_command) run_run(run);
   if (*view_command) run_view(view);
   if (*calibrate_command) run_calibrate(calibrate);
+  if (std::fflush(stdout) != 0) {
+    throw orrery::core::SystemError("standard output: " + std::string(std::strerror(errno)));
+  }
   return kSucceeded;
 }
 

@@ -8,6 +8,7 @@
 
 #include "app/output_file.h"
 #include "core/error.h"
+#include "core/rank_timeline.h"
 #include "core/trace_file.h"
 #include "viz/screenshot.h"
 #include "viz/window.h"
@@ -54,7 +55,14 @@ void run_view(const ViewFlags& flags) {
   options.critical_path = flags.critical_path;
   if (flags.screenshot) check_writable(*flags.screenshot);
   std::vector<core::Trace> traces;
-  for (const std::string& file : flags.traces) traces.push_back(core::read_trace(file));
+  for (const std::string& file : flags.traces) {
+    traces.push_back(core::read_trace(file));
+    const int steps = core::step_count(traces.back());
+    if (flags.step && (*flags.step < 0 || *flags.step >= steps)) {
+      throw core::ConfigError(
+          fmt::format("--step {}: {} has steps 0 to {}", *flags.step, file, steps - 1));
+    }
+  }
   if (!flags.screenshot) return viz::show(std::move(traces));
   viz::screenshot(traces, *flags.screenshot, options);
   fmt::print("picture: {}\n", *flags.screenshot);
