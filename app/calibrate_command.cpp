@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "app/output_file.h"
 #include "app/progress.h"
 #include "app/quantity_text.h"
 #include "app/table.h"
@@ -21,7 +22,11 @@ namespace fs = std::filesystem;
 fs::path make_folder(const std::string& name) {
   std::error_code error;
   fs::create_directories(name, error);
-  if (error) throw core::SystemError(fmt::format("{}: {}", name, error.message()));
+  if (error) {
+    throw core::ConfigError(
+        fmt::format("--output {}: no such folder can be made: {}", name, error.message()));
+  }
+  check_writable(fs::path(name) / "cluster-1.toml");
   return name;
 }
 

@@ -1,10 +1,13 @@
 // The command line: one subcommand per question, errors caught once.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <new>
 #include <string>
 
 #include "app/calibrate_command.h"
@@ -19,23 +22,33 @@ namespace {
 /// Exit statuses of every command.
 enum ExitStatus { kSucceeded = 0, kFailed = 1, kBadInput = 2 };
 
-int report(const std::exception& error, ExitStatus status) {
-  std::fprintf(stderr, "orrery: %s\n", error.what());
+int report(const std::string& what, ExitStatus status) {
+  std::fprintf(stderr, "orrery: %s\n", what.c_str());
   return status;
 }
 
-// What is wrong with the command line, in one line.
-std::string complaint(const CLI::App& app, int argc, char** argv, const CLI::ParseError& error) {
+/// The command line's fault in one line. What nobody knows is named before what is missing.
+std::string fault(const CLI::App& app, const CLI::ParseError& error) {
+  const auto chosen = app.get_subcommands();
+  const auto unknown = app.remaining(true);
+  if (!chosen.empty()) {
+    const std::string& name = chosen.front()->get_name();
+    std::string what = unknown.empty() ? error.what() : "\"" + unknown.front() + "\" is unknown";
+    std::replace(what.begin(), what.end(), '\n', ' ');
+    return name + ": " + what + " (orrery " + name + " --help)";
+  }
   std::string commands;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (argc > 1 && command->get_name() == argv[1]) {
-      return command->get_name() + ": " + error.what() + " (orrery " + command->get_name() +
-             " --help)";
-    }
     commands += (commands.empty() ? "" : ", ") + command->get_name();
   }
-  const std::string found = argc > 1 ? "\"" + std::string(argv[1]) + "\"" : "nothing";
+  const std::string found = unknown.empty() ? "nothing" : "\"" + unknown.front() + "\"";
   return "found " + found + " where a command is expected: " + commands + " (orrery --help)";
+}
+
+/// What was printed may still wait in a buffer, and a full disk shows only when it is written.
+int flushed() {
+  if (std::fflush(stdout) == 0) return kSucceeded;
+  return report(std::string("standard output: cannot write: ") + std::strerror(errno), kFailed);
 }
 
 int dispatch(int argc, char** argv) {
@@ -58,30 +71,30 @@ int dispatch(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {
     app.exit(help);
-    return kSucceeded;
+    return flushed();
   } catch (const CLI::ParseError& error) {
-    std::fprintf(stderr, "orrery: %s\n", complaint(app, argc, argv, error).c_str());
-    return kBadInput;
+    return report(fault(app, error), kBadInput);
   }
   if (*plan_command) run_plan(plan);
   if (*simulate_command) run_simulate(simulate);
   if (*run_command) run_run(run);
   if (*view_command) run_view(view);
   if (*calibrate_command) run_calibrate(calibrate);
-  if (std::fflush(stdout) != 0) {
-    throw orrery::core::SystemError("standard output: " + std::string(std::strerror(errno)));
-  }
-  return kSucceeded;
+  return flushed();
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ,
+              SIG_IGN);  // A file too large for its limit is an error to report, not death.
   try {
     return dispatch(argc, argv);
   } catch (const orrery::core::ConfigError& error) {
-    return report(error, kBadInput);
+    return report(error.what(), kBadInput);
+  } catch (const std::bad_alloc&) {
+    return report("out of memory", kFailed);
   } catch (const std::exception& error) {
-    return report(error, kFailed);
+    return report(error.what(), kFailed);
   }
 }

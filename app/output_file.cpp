@@ -8,6 +8,7 @@
 namespace orrery::app {
 
 void check_writable(const std::filesystem::path& path) {
+  if (path.empty()) throw core::ConfigError("an output file's name is empty");
   std::error_code unknown;
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   if (std::filesystem::is_directory(path, unknown)) {

@@ -6,7 +6,7 @@
 namespace orrery::app {
 
 /// @throws ConfigError when the folder of `path` does not exist or cannot be written to, or `path`
-/// is itself a folder.
+/// is itself a folder or empty.
 void check_writable(const std::filesystem::path& path);
 
 }  // namespace orrery::app

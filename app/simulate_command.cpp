@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "app/output_file.h"
 #include "app/progress.h"
 #include "app/quantity_text.h"
 #include "app/step_text.h"
@@ -38,6 +39,7 @@ CLI::App* declare_simulate(CLI::App& app, SimulateFlags& flags) {
 
 void run_simulate(const SimulateFlags& flags) {
   const study::Inputs inputs = study::read_inputs(flags.plan);
+  if (flags.output) check_writable(*flags.output);
   const core::Program program = study::lower_plan(inputs);
   core::Trace trace;
   {

@@ -29,8 +29,9 @@ Format format_of(const std::filesystem::path& path) {
 
 /// A file that is named but cannot be read is bad input, like one that is damaged.
 void check_readable(const std::filesystem::path& path) {
-  if (std::filesystem::is_directory(path)) {
-    throw ConfigError(path.string() + ": a folder, a trace file is expected");
+  std::error_code unknown;
+  if (std::filesystem::exists(path, unknown) && !std::filesystem::is_regular_file(path, unknown)) {
+    throw ConfigError(path.string() + ": not a regular file, a trace file is expected");
   }
   errno = 0;
   std::ifstream file(path, std::ios::binary);

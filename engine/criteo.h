@@ -23,8 +23,8 @@ inline constexpr int kCriteoCategories = 26;
 class CriteoFile {
  public:
   /// Finds the lines. Category j looks up in `fields[j]`.
-  /// @throws SystemError when it cannot be read; ConfigError when it has no sample, or when the
-  /// model's fields or dense features are not what the layout has.
+  /// @throws ConfigError when it cannot be read or has no sample, or when the model's fields or
+  /// dense features are not what the layout has.
   CriteoFile(std::filesystem::path path, std::vector<core::EmbeddingField> fields,
              int dense_features);
 

@@ -32,7 +32,7 @@ class Descriptor {
 };
 
 [[noreturn]] void fail(const std::filesystem::path& path, const std::string& what) {
-  throw core::SystemError(path.string() + ": " + what);
+  throw core::ConfigError(path.string() + ": " + what);
 }
 
 }  // namespace

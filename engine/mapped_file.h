@@ -10,8 +10,8 @@ namespace orrery::engine {
 /// A file mapped read-only. Its memory stays where it is when the object is moved.
 class MappedFile {
  public:
-  /// @throws SystemError with the system's words when it cannot be opened, is no file, or cannot be
-  /// mapped.
+  /// @throws ConfigError with the system's words when it cannot be opened, is no file, or cannot be
+  /// mapped: a file that is named but cannot be read is bad input.
   explicit MappedFile(const std::filesystem::path&);
   MappedFile(MappedFile&&) noexcept;
   MappedFile& operator=(MappedFile&&) noexcept;

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
+#include "core/config/atomic_file.h"
 #include "core/error.h"
 
 namespace orrery::engine {
@@ -168,27 +169,13 @@ void write_safetensors(const std::filesystem::path& path, std::vector<NamedTenso
   }
   const std::string header = header_of(tensors, metadata);
   const std::uint64_t length = header.size();
-  std::filesystem::path partial = path;
-  partial += ".partial";
-  std::ofstream file(partial, std::ios::binary | std::ios::trunc);
-  file.write(reinterpret_cast<const char*>(&length), kLengthBytes);
-  file.write(header.data(), static_cast<std::streamsize>(header.size()));
+  std::vector<std::string_view> pieces = {{reinterpret_cast<const char*>(&length), kLengthBytes},
+                                          header};
   for (const NamedTensor& tensor : tensors) {
-    file.write(reinterpret_cast<const char*>(tensor.values.data()),
-               static_cast<std::streamsize>(tensor.values.size() * sizeof(float)));
+    pieces.emplace_back(reinterpret_cast<const char*>(tensor.values.data()),
+                        tensor.values.size() * sizeof(float));
   }
-  file.close();
-  std::error_code error;
-  if (file.fail()) {
-    std::filesystem::remove(partial, error);
-    throw core::SystemError(path.string() + ": cannot write (disk full, or no such folder?)");
-  }
-  std::filesystem::rename(partial, path, error);
-  if (error) {
-    const std::string why = error.message();
-    std::filesystem::remove(partial, error);
-    throw core::SystemError(path.string() + ": cannot write: " + why);
-  }
+  core::write_file_atomically(path, pieces);
 }
 
 }  // namespace orrery::engine

@@ -26,8 +26,8 @@ struct TensorView {
 /// A safetensors file mapped into memory. Tensors may be read from several threads.
 class SafetensorsFile {
  public:
-  /// @throws SystemError when it cannot be read; ConfigError, naming the file and what is wrong,
-  /// when it is cut off or its header is not what the format says.
+  /// @throws ConfigError, naming the file and what is wrong, when it cannot be read, is cut off or
+  /// its header is not what the format says.
   explicit SafetensorsFile(const std::filesystem::path&);
 
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }

@@ -16,21 +16,20 @@
 namespace orrery::engine {
 
 /// Any file as text, one token per byte: a vocabulary of at least 256.
-/// @throws SystemError when it cannot be read; ConfigError when it holds no whole sequence.
+/// @throws ConfigError when it cannot be read or holds no whole sequence.
 std::unique_ptr<TokenSource> open_text(const std::filesystem::path&, int sequence,
                                        int global_batch);
 
 /// llm.c's format: 256 int32 (magic 20240520, version 1, number of tokens), then uint16 tokens.
 /// Source: karpathy/llm.c, dev/data/data_common.py. Tokens at or beyond `vocab` are an error when
 /// they are read.
-/// @throws SystemError when it cannot be read; ConfigError naming what the header lacks.
+/// @throws ConfigError when it cannot be read, naming what the header lacks.
 std::unique_ptr<TokenSource> open_llmc_bin(const std::filesystem::path&, int sequence,
                                            int global_batch, std::int64_t vocab);
 
 /// A safetensors file with I32 [steps, batch, sequence] "input_ids" and "labels" (shifted; negative
 /// = ignored), or with "tokens" [steps, batch, sequence + 1]: targets are the tokens that follow.
-/// @throws SystemError, ConfigError as SafetensorsFile does, and where a token is not below
-/// `vocab`.
+/// @throws ConfigError as SafetensorsFile does, and where a token is not below `vocab`.
 std::unique_ptr<TokenSource> open_token_array(const std::filesystem::path&, std::int64_t vocab);
 
 /// What the job names. @throws ConfigError when it names none, or a format without tokens.

@@ -14,17 +14,24 @@ namespace orrery::core {
 
 namespace {
 
-[[noreturn]] void fail(const std::filesystem::path& path, const char* doing, int error) {
-  throw SystemError(fmt::format("{}: cannot {}: {}", path.string(), doing, std::strerror(error)));
+[[noreturn]] void cannot_write(const std::filesystem::path& path, int error) {
+  throw SystemError(fmt::format("{}: cannot write: {}", path.string(), std::strerror(error)));
+}
+[[noreturn]] void cannot_read(const std::filesystem::path& path, int error) {
+  throw ConfigError(fmt::format("{}: cannot read: {}", path.string(), std::strerror(error)));
 }
 
+using Pieces = std::span<const std::string_view>;
+
 /// Returns errno of the first write that failed, 0 when all is written.
-int write_all(int descriptor, std::string_view content) {
-  while (!content.empty()) {
-    const ssize_t written = ::write(descriptor, content.data(), content.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return errno;
-    content.remove_prefix(static_cast<std::size_t>(written));
+int write_all(int descriptor, Pieces pieces) {
+  for (std::string_view content : pieces) {
+    while (!content.empty()) {
+      const ssize_t written = ::write(descriptor, content.data(), content.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return errno;
+      content.remove_prefix(static_cast<std::size_t>(written));
+    }
   }
   return 0;
 }
@@ -35,7 +42,7 @@ class TemporaryFile {
   explicit TemporaryFile(const std::filesystem::path& target)
       : path_(fmt::format("{}.{}.tmp", target.string(), ::getpid())),
         descriptor_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
-    if (descriptor_ < 0) fail(target, "write", errno);
+    if (descriptor_ < 0) cannot_write(target, errno);
   }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
@@ -44,7 +51,7 @@ class TemporaryFile {
     if (!kept_) ::unlink(path_.c_str());
   }
 
-  int write(std::string_view content) const { return write_all(descriptor_, content); }
+  int write(Pieces pieces) const { return write_all(descriptor_, pieces); }
 
   /// Returns errno, 0 when the file stands under its final name.
   int rename_to(const std::filesystem::path& target) {
@@ -68,26 +75,30 @@ bool is_special(const std::filesystem::path& path) {
   return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
 }
 
-void write_in_place(const std::filesystem::path& path, std::string_view content) {
+void write_in_place(const std::filesystem::path& path, Pieces pieces) {
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  if (descriptor < 0) fail(path, "write", errno);
-  const int error = write_all(descriptor, content);
+  if (descriptor < 0) cannot_write(path, errno);
+  const int error = write_all(descriptor, pieces);
   ::close(descriptor);
-  if (error != 0) fail(path, "write", error);
+  if (error != 0) cannot_write(path, error);
 }
 
 }  // namespace
 
-void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
-  if (is_special(path)) return write_in_place(path, content);
+void write_file_atomically(const std::filesystem::path& path, Pieces pieces) {
+  if (is_special(path)) return write_in_place(path, pieces);
   TemporaryFile file(path);
-  if (const int error = file.write(content)) fail(path, "write", error);
-  if (const int error = file.rename_to(path)) fail(path, "write", error);
+  if (const int error = file.write(pieces)) cannot_write(path, error);
+  if (const int error = file.rename_to(path)) cannot_write(path, error);
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
+  write_file_atomically(path, Pieces(&content, 1));
 }
 
 std::string read_whole_file(const std::filesystem::path& path, std::size_t at_most) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) fail(path, "read", errno);
+  if (descriptor < 0) cannot_read(path, errno);
   std::string content;
   char block[65536];
   int error = 0;
@@ -99,7 +110,7 @@ std::string read_whole_file(const std::filesystem::path& path, std::size_t at_mo
     content.append(block, static_cast<std::size_t>(got));
   }
   ::close(descriptor);
-  if (error != 0) fail(path, "read", error);
+  if (error != 0) cannot_read(path, error);
   if (content.size() > at_most) {
     throw ConfigError(fmt::format("{}: is larger than {} bytes", path.string(), at_most));
   }

@@ -30,7 +30,7 @@ inline constexpr std::size_t kLargestConfig = 16U << 20U;
 std::string kind_of(const ConfigValue&);
 
 /// Parses a TOML file to a table.
-/// @throws ConfigError "file:line:column: ..."; SystemError when it cannot be read.
+/// @throws ConfigError "file:line:column: ...", or "file: cannot read: ...".
 ConfigValue parse_toml_file(const std::filesystem::path&);
 
 /// Parses a JSON file whose outermost value is an object.

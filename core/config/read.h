@@ -13,8 +13,8 @@ namespace orrery::core {
 
 /// A Hugging Face config.json, unchanged (GPT-2, Llama, Mistral, Qwen2, BERT, ERNIE, Mixtral), the
 /// folder that holds one, or a click-through model in TOML.
-/// @throws ConfigError "file:line:column: key: what was found, what is allowed"
-/// @throws SystemError when the file cannot be read.
+/// @throws ConfigError "file:line:column: key: what was found, what is allowed", or "file: cannot
+/// read: why": a file that is named but cannot be read is bad input, here and below.
 Model read_model(const std::filesystem::path&);
 
 /// A cluster in TOML. Its `device` is a device file (relative to this file) or an inline table.

@@ -58,7 +58,8 @@ std::string name_of(const std::filesystem::path& file) {
 }  // namespace
 
 Model read_model(const std::filesystem::path& path) {
-  const auto file = std::filesystem::is_directory(path) ? path / "config.json" : path;
+  std::error_code unknown;  // A path that cannot be followed is reported when it is read.
+  const auto file = std::filesystem::is_directory(path, unknown) ? path / "config.json" : path;
   if (file.extension() == ".toml") return read_click_through(file);
   Model model;
   model.name = name_of(file);

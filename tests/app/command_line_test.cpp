@@ -220,7 +220,7 @@ TEST_F(CommandLine, MissingAndEmptyTextsFail) {
   std::ofstream(path("text.txt")).close();
   expect_failure(orrery("run plan.toml -o t.h5"), 2, "holds 0 tokens");
   fs::remove(path("text.txt"));
-  expect_failure(orrery("run plan.toml -o t.h5"), 1, "text.txt: cannot open");
+  expect_failure(orrery("run plan.toml -o t.h5"), 2, "text.txt: cannot open");
   EXPECT_FALSE(files().contains("t.h5"));
 }
 

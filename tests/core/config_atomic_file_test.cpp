@@ -56,12 +56,12 @@ TEST(AtomicFile, SaysThatTheDiskIsFull) {
 }
 
 TEST(WholeFile, NamesTheFileThatIsMissing) {
-  EXPECT_THROW(read_whole_file("no/such/file"), SystemError);
+  EXPECT_THROW(read_whole_file("no/such/file"), ConfigError);
 }
 
 TEST(WholeFile, IsNotAFolder) {
   const TemporaryFolder folder;
-  EXPECT_THROW(read_whole_file(folder.path()), SystemError);
+  EXPECT_THROW(read_whole_file(folder.path()), ConfigError);
 }
 
 }  // namespace

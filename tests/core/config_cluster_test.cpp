@@ -275,7 +275,7 @@ TEST(ClusterFileError, NodesNeedANetwork) {
 TEST(ClusterFile, MissingDeviceFileIsNamed) {
   const TemporaryFolder folder;
   const auto file = folder.write("pod.toml", kCluster);
-  EXPECT_THROW(read_cluster(file), SystemError);
+  EXPECT_THROW(read_cluster(file), ConfigError);
 }
 
 }  // namespace

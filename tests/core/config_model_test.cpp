@@ -236,7 +236,7 @@ TEST(ClickThroughFile, RefusesWhatItDoesNotKnow) {
 }
 
 TEST(ModelFile, ThatIsMissingIsNamed) {
-  EXPECT_THROW(read_model("no/such/config.json"), SystemError);
+  EXPECT_THROW(read_model("no/such/config.json"), ConfigError);
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ TEST_F(CriteoText, RefusesAModelOfOtherColumns) {
   const auto path = write(sample("1", "6"));
   EXPECT_THROW(CriteoFile(path, hashed_fields(), 12), core::ConfigError);
   EXPECT_THROW(CriteoFile(path, {}, 13), core::ConfigError);
-  EXPECT_THROW(CriteoFile(path.string() + ".missing", hashed_fields(), 13), core::SystemError);
+  EXPECT_THROW(CriteoFile(path.string() + ".missing", hashed_fields(), 13), core::ConfigError);
 }
 
 }  // namespace

@@ -89,8 +89,8 @@ TEST(Safetensors, ImpossibleHeadersAreNoticed) {
     write_bytes(path, with_header(header, data));
     EXPECT_NE(failure_of(path), "none") << header;
   }
-  EXPECT_THROW(SafetensorsFile(folder.path() / "missing"), core::SystemError);
-  EXPECT_THROW(SafetensorsFile{folder.path()}, core::SystemError);
+  EXPECT_THROW(SafetensorsFile(folder.path() / "missing"), core::ConfigError);
+  EXPECT_THROW(SafetensorsFile{folder.path()}, core::ConfigError);
 }
 
 TEST(Safetensors, AFileThatCannotBeWrittenLeavesNothing) {

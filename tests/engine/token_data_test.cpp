@@ -82,8 +82,8 @@ TEST(TextTokens, TooShortOrMissingIsAnError) {
   EXPECT_THROW(open_text(write(folder, ""), 3, 1), core::ConfigError);
   EXPECT_THROW(open_text(write(folder, "abc"), 3, 1), core::ConfigError);
   EXPECT_NO_THROW(open_text(write(folder, "abcd"), 3, 1));
-  EXPECT_THROW(open_text(folder.path() / "missing", 3, 1), core::SystemError);
-  EXPECT_THROW(open_text(folder.path(), 3, 1), core::SystemError);
+  EXPECT_THROW(open_text(folder.path() / "missing", 3, 1), core::ConfigError);
+  EXPECT_THROW(open_text(folder.path(), 3, 1), core::ConfigError);
 }
 
 TEST(LlmcTokens, ReadTheirFormat) {
