@@ -86,8 +86,8 @@ int dispatch(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGXFSZ,
-              SIG_IGN);  // A file too large for its limit is an error to report, not death.
+  // A file too large for its limit is an error to report, not a reason to die.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return dispatch(argc, argv);
   } catch (const orrery::core::ConfigError& error) {
