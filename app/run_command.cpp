@@ -12,6 +12,7 @@
 #include "app/progress.h"
 #include "app/quantity_text.h"
 #include "app/step_text.h"
+#include "app/table.h"
 #include "core/error.h"
 #include "core/trace_file.h"
 #include "engine/execute.h"
@@ -47,17 +48,25 @@ engine::ExecuteOptions options_of(const RunFlags& flags, int steps, Progress& pr
   return options;
 }
 
-core::Seconds predicted_step(const study::Inputs& inputs, const core::Program& program) {
-  sim::SimulateOptions options;
-  options.memory_counters = false;
-  return study::fastest_step(study::simulate_plan(inputs, program, options));
+// Operations whose prediction is furthest off, in milliseconds per rank and step.
+std::string differences_text(const study::PredictedMeasured& comparison) {
+  constexpr std::size_t kRows = 6;
+  Table table({"largest differences, per rank and step", "predicted", "measured", "error"});
+  for (const auto& o : comparison.operations) {
+    if (table.rows() == kRows) break;
+    if (o.measured.value == 0) continue;
+    table.add({fmt::format("{} ({})", o.operation, core::span_kind_name(o.kind)), text(o.predicted),
+               text(o.measured),
+               fmt::format("{:+.1f}%", 100.0 * (o.predicted / o.measured - 1.0))});
+  }
+  return table.text();
 }
 
 void print_json(const study::Inputs& inputs, const core::Trace& trace,
-                const study::StepReport& report, core::Seconds predicted) {
+                const study::StepReport& report, const study::PredictedMeasured& comparison) {
   nlohmann::json json = step_json(inputs, report);
-  json["predicted_step_seconds"] = predicted.value;
-  json["measured_step_seconds"] = study::fastest_step(trace).value;
+  json["predicted_step_seconds"] = comparison.predicted_step.value;
+  json["measured_step_seconds"] = comparison.measured_step.value;
   for (const core::StepInfo& step : trace.steps) {
     if (step.loss) json["losses"].push_back(*step.loss);
   }
@@ -122,12 +131,13 @@ void finish(const RunFlags& flags, const Prepared& prepared, core::Trace trace) 
   trace.about["cluster"] = prepared.inputs.cluster.name;
   if (flags.output) core::write_trace(trace, *flags.output);
   const study::StepReport report = study::report_step(prepared.inputs, prepared.program, trace);
-  const core::Seconds predicted = predicted_step(prepared.inputs, prepared.program);
-  if (flags.json) return print_json(prepared.inputs, trace, report, predicted);
-  const core::Seconds measured = study::fastest_step(trace);
-  fmt::print("\n{}\nstep time: predicted {}, measured {} (fastest of {}): {:+.1f}%\n",
-             step_text(prepared.inputs, report), text(predicted), text(measured),
-             trace.steps.size(), 100.0 * (predicted / measured - 1.0));
+  const study::PredictedMeasured comparison =
+      study::compare_with_prediction(prepared.inputs, prepared.program, trace);
+  if (flags.json) return print_json(prepared.inputs, trace, report, comparison);
+  fmt::print("\n{}\n{}\nstep time: predicted {}, measured {} (fastest of {}): {:+.1f}%\n",
+             step_text(prepared.inputs, report), differences_text(comparison),
+             text(comparison.predicted_step), text(comparison.measured_step), trace.steps.size(),
+             100.0 * comparison.error());
   if (flags.output) fmt::print("trace: {}\n", *flags.output);
   if (flags.weights_out) fmt::print("weights: {}\n", *flags.weights_out);
 }

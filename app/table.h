@@ -15,6 +15,7 @@ class Table {
   /// One cell for each column of the head.
   void add(std::vector<std::string> row);
 
+  std::size_t rows() const { return rows_.size(); }
   std::string text() const;
 
  private:

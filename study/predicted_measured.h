@@ -1,37 +1,31 @@
 #pragma once
-// A simulated and a measured trace of one program, side by side.
+// A run beside the simulation of the same program.
 
-#include <string>
 #include <vector>
 
+#include "core/program.h"
 #include "core/trace.h"
+#include "core/trace_comparison.h"
 #include "core/units.h"
+#include "study/inputs.h"
 
 namespace orrery::study {
 
-/// All spans of one operation ("linear", "all_reduce") in a step, over all ranks.
-struct OperationComparison {
-  std::string operation;
-  double executions = 0;    ///< In one step.
-  core::Seconds predicted;  ///< Sum of their durations in one step, waiting not counted.
-  core::Seconds measured;   ///< Median over steps.
-
-  /// predicted / measured − 1.
-  double error() const { return predicted / measured - 1.0; }
-};
-
-struct Comparison {
+struct PredictedMeasured {
   core::Seconds predicted_step;
-  core::Seconds measured_step;                  ///< The fastest after the first, which warms up.
-  std::vector<OperationComparison> operations;  ///< Largest measured first.
+  core::Seconds measured_step;                        ///< fastest_step().
+  std::vector<core::OperationComparison> operations;  ///< Largest difference first.
 
   double error() const { return predicted_step / measured_step - 1.0; }
 };
 
-/// Duration of the fastest step after the first (of the first where there is no other).
+/// Duration of the fastest step after the first, which warms up (of the first where there is no
+/// other).
 core::Seconds fastest_step(const core::Trace&);
 
-/// Both traces have steps; a lane that stands for several ranks counts as often.
-Comparison compare(const core::Trace& predicted, const core::Trace& measured);
+/// Simulates the program that was run and compares.
+/// @param measured  Of `program`, with at least one step.
+PredictedMeasured compare_with_prediction(const Inputs&, const core::Program& program,
+                                          const core::Trace& measured);
 
 }  // namespace orrery::study
