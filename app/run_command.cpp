@@ -14,7 +14,7 @@
 #include "app/step_text.h"
 #include "app/table.h"
 #include "core/error.h"
-#include "core/trace_file.h"
+#include "core/trace/trace_file.h"
 #include "engine/execute.h"
 #include "engine/mpi_communicator.h"
 #include "study/predicted_measured.h"

@@ -9,7 +9,7 @@
 #include "app/progress.h"
 #include "app/quantity_text.h"
 #include "app/step_text.h"
-#include "core/trace_file.h"
+#include "core/trace/trace_file.h"
 #include "study/simulate_plan.h"
 
 namespace orrery::app {

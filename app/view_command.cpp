@@ -8,8 +8,8 @@
 
 #include "app/output_file.h"
 #include "core/error.h"
-#include "core/rank_timeline.h"
-#include "core/trace_file.h"
+#include "core/trace/rank_timeline.h"
+#include "core/trace/trace_file.h"
 #include "viz/screenshot.h"
 #include "viz/window.h"
 

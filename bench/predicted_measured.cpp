@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "core/config/read.h"
-#include "core/lowering.h"
+#include "core/lowering/lowering.h"
 #include "engine/execute.h"
 #include "study/calibrate.h"
 #include "study/simulate_plan.h"

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "core/config/read.h"
-#include "core/lowering.h"
+#include "core/lowering/lowering.h"
 #include "costmodel/predict_durations.h"
 #include "sim/simulate.h"
 

@@ -1,6 +1,7 @@
 #pragma once
 // The machines a plan runs on: devices, nodes and the network between them, as the TOML files in
-// configs/ describe them. core/topology.h turns a Cluster into a graph of links with routes.
+// configs/ describe them. core/network/topology.h turns a Cluster into a graph of links with
+// routes.
 
 #include <map>
 #include <optional>

@@ -39,15 +39,15 @@ namespace orrery::core {
 /// direction of the pipeline too, so that a message that waits for its peer blocks no other.
 enum class Stream {
   Compute,
-  Tensor,          ///< Tensor-parallel collectives.
+  Tensor,  ///< Tensor-parallel collectives.
   SendActivation,
   ReceiveActivation,
   SendGradient,
   ReceiveGradient,
-  Data,            ///< Gradient and parameter collectives.
-  ParameterServer, ///< Pull and push of a worker.
-  Serve,           ///< A server's answers and updates.
-  Host             ///< Reading data.
+  Data,             ///< Gradient and parameter collectives.
+  ParameterServer,  ///< Pull and push of a worker.
+  Serve,            ///< A server's answers and updates.
+  Host              ///< Reading data.
 };
 inline constexpr int kStreams = 10;
 std::string_view stream_name(Stream);
@@ -65,7 +65,14 @@ enum class BufferScope {
 };
 
 enum class BufferKind {
-  Parameters, Gradients, OptimizerState, Activations, Workspace, Communication, Input, Statistics
+  Parameters,
+  Gradients,
+  OptimizerState,
+  Activations,
+  Workspace,
+  Communication,
+  Input,
+  Statistics
 };
 std::string_view buffer_kind_name(BufferKind);
 
@@ -104,9 +111,9 @@ enum class CollectiveKind { AllReduce, ReduceScatter, AllGather, Broadcast, AllT
 enum class Reduction { Sum, Max };
 std::string_view collective_name(CollectiveKind);
 
-/// AllReduce: reads v, writes v (in place). ReduceScatter: reads the whole, writes this rank's slice
-/// of it (View::slice). AllGather: reads this rank's slice, writes the whole. Sums are taken in the
-/// order of the group's members.
+/// AllReduce: reads v, writes v (in place). ReduceScatter: reads the whole, writes this rank's
+/// slice of it (View::slice). AllGather: reads this rank's slice, writes the whole. Sums are taken
+/// in the order of the group's members.
 struct Collective {
   CollectiveKind kind = CollectiveKind::AllReduce;
   GroupSlot group;
@@ -133,7 +140,8 @@ struct Receive {  ///< writes: the message.
 //   pull: count I32[1], keys I32[count] ──▶ server;  rows F[count, width] ──▶ worker
 //   push: count I32[1], keys I32[count], gradients F[count, width] ──▶ server
 // Both are rendezvous as in (5): the k-th Pull of a worker meets its k-th ServePull at each server,
-// the k-th Push its k-th ServePush. Sizes for whoever predicts them: core/parameter_server.h.
+// the k-th Push its k-th ServePush. Sizes for whoever predicts them:
+// core/network/parameter_server.h.
 
 /// Worker: sends each server the keys it owns, receives their rows. reads: keys, count.
 /// writes: rows F[unique, width], in the order of keys. `servers` is a group slot: the ordered
@@ -163,7 +171,8 @@ struct ServePush {
   double expected_keys = 0;
 };
 
-using Operation = std::variant<Compute, Collective, Send, Receive, Pull, Push, ServePull, ServePush>;
+using Operation =
+    std::variant<Compute, Collective, Send, Receive, Pull, Push, ServePull, ServePush>;
 
 /// The name used in traces and reports: the operator's ("linear"), or "all_reduce", "send", "pull".
 std::string_view operation_name(const Operation&);
@@ -205,25 +214,27 @@ struct Call {
 
 /// Which ranks of a model group count this tensor in the gradient norm, and write it to a file.
 enum class Counted {
-  Always,              ///< Every rank holds another part.
-  FirstTensorPosition, ///< Replicated over the tensor group: its first rank does.
-  Never                ///< A tied copy; another stage counts it.
+  Always,               ///< Every rank holds another part.
+  FirstTensorPosition,  ///< Replicated over the tensor group: its first rank does.
+  Never                 ///< A tied copy; another stage counts it.
 };
 
 /// One named tensor within the flat parameter buffer (and, at the same offset, the gradients).
 struct ParameterTensor {
-  std::string name;                       ///< Hugging Face name, "model.layers.0.mlp.up_proj.weight".
-  std::vector<std::int64_t> global_shape; ///< Of the whole tensor, rows = outputs.
-  std::vector<std::int64_t> local_shape;  ///< Of this rank's part.
-  std::int64_t offset = 0;                ///< First element within the parameter buffer.
-  std::optional<int> split_dim;           ///< Split over the tensor group along this dimension
-                                          ///< (padded up to a multiple of its size).
-  /// Where a weights file keeps it: rows file_row .. of the file's tensor `name` (GPT-2 keeps query,
-  /// key and value in one), transposed or not. The rows of a tensor are its first dimension here.
+  std::string name;  ///< Hugging Face name, "model.layers.0.mlp.up_proj.weight".
+  std::vector<std::int64_t> global_shape;  ///< Of the whole tensor, rows = outputs.
+  std::vector<std::int64_t> local_shape;   ///< Of this rank's part.
+  std::int64_t offset = 0;                 ///< First element within the parameter buffer.
+  std::optional<int> split_dim;            ///< Split over the tensor group along this dimension
+                                           ///< (padded up to a multiple of its size).
+  /// Where a weights file keeps it: rows file_row .. of the file's tensor `name` (GPT-2 keeps
+  /// query, key and value in one), transposed or not. The rows of a tensor are its first dimension
+  /// here.
   std::int64_t file_row = 0;
   bool file_transposed = false;
   Counted counted = Counted::Always;
-  double initial_stddev = 0.0;  ///< Normal(0, σ) when there are no initial weights; 0: `initial_value`.
+  double initial_stddev =
+      0.0;  ///< Normal(0, σ) when there are no initial weights; 0: `initial_value`.
   double initial_value = 0.0;
 };
 
@@ -245,8 +256,8 @@ struct EmbeddingField {
   double initial_stddev = 0.0;  ///< Normal(0, σ) when there are no initial weights.
 };
 
-/// The embedding tables of a program as one space of rows, each [embedding dim ; wide weight]. Row r
-/// lives on server r mod servers, as that server's row r / servers. Files keep the two parts as
+/// The embedding tables of a program as one space of rows, each [embedding dim ; wide weight]. Row
+/// r lives on server r mod servers, as that server's row r / servers. Files keep the two parts as
 /// "emb.weight" [rows, dim] and "wide.weight" [rows, 1]; wide weights start at 0.
 struct Embedding {
   std::vector<EmbeddingField> fields;  ///< By lookup of a sample.

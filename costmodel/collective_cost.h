@@ -12,19 +12,19 @@
 //   α + (n−1)/n·S to all others
 //
 // and the time is latency + max over links (bytes · users of the link / β). The descriptions are
-// core/collective_algorithm.h's; a test holds the two equal to 1e-9.
+// core/network/collective_algorithm.h's; a test holds the two equal to 1e-9.
 
 #include <optional>
 #include <vector>
 
 #include "core/cluster.h"
-#include "core/collective_algorithm.h"
+#include "core/network/collective_algorithm.h"
 #include "core/program.h"
 #include "core/units.h"
 
 namespace orrery::costmodel {
 
-/// α and β of a cluster's links, as core/topology.h lays them out.
+/// α and β of a cluster's links, as core/network/topology.h lays them out.
 struct FabricCost {
   core::Seconds inside;                        ///< α within a node.
   core::Seconds across;                        ///< α between nodes under one switch.

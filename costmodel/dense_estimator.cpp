@@ -7,8 +7,8 @@
 #include <set>
 
 #include "core/error.h"
-#include "core/parameter_layout.h"
-#include "core/rank_grid.h"
+#include "core/lowering/parameter_layout.h"
+#include "core/lowering/rank_grid.h"
 #include "costmodel/compute_cost.h"
 
 namespace orrery::costmodel {

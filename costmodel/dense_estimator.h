@@ -4,8 +4,8 @@
 //
 //   step = pipeline, from the zeroing of gradients on (costmodel/pipeline_cost.h) + end of step
 //
-// The end of the step follows core/decoder_step.cpp: buckets are reduced in backward order beside
-// the last backward pass, then the norm, the updates, and the gathering of the parameters.
+// The end of the step follows core/lowering/decoder_step.cpp: buckets are reduced in backward order
+// beside the last backward pass, then the norm, the updates, and the gathering of the parameters.
 
 #include <map>
 #include <mutex>

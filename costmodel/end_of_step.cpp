@@ -1,5 +1,5 @@
-// The end of a step: DenseEstimator::end_of_step. Mirrors core/decoder_step.cpp with two streams
-// per stage, compute and data, each in order.
+// The end of a step: DenseEstimator::end_of_step. Mirrors core/lowering/decoder_step.cpp with two
+// streams per stage, compute and data, each in order.
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/pipeline_schedule.h"
+#include "core/lowering/pipeline_schedule.h"
 
 namespace orrery::costmodel {
 namespace {
@@ -13,7 +13,7 @@ using core::Bytes;
 
 Bytes& at(MemoryByTerm& memory, MemoryTerm term) { return memory[static_cast<std::size_t>(term)]; }
 
-// loss F[1], squared norm F[1], norm and clip factor F[2] (core/decoder_stage.h).
+// loss F[1], squared norm F[1], norm and clip factor F[2] (core/lowering/decoder_stage.h).
 constexpr double kStepScalars = 16.0;
 
 const MemoryByTerm& larger(const MemoryByTerm& a, const MemoryByTerm& b) {

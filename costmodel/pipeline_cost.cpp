@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "core/error.h"
-#include "core/pipeline_schedule.h"
+#include "core/lowering/pipeline_schedule.h"
 
 namespace orrery::costmodel {
 namespace {

@@ -1,7 +1,8 @@
 #pragma once
 // Time of a pipeline schedule, at a cost that does not grow with the number of microbatches.
 //
-// Passes are replayed one by one under the rules that lowering gives a stage (core/lowering.cpp):
+// Passes are replayed one by one under the rules that lowering gives a stage
+// (core/lowering/lowering.cpp):
 //   a pass starts after the pass before it; a backward pass needs the gradient from the next stage
 //   only after `ahead`, the recomputation that it begins with;
 //   a message moves when it was sent, the one before it has arrived, and its receiver has begun the

@@ -6,9 +6,9 @@
 #include <map>
 #include <vector>
 
-#include "core/lowering.h"
-#include "core/parameter_server.h"
-#include "core/program_check.h"
+#include "core/check/program_check.h"
+#include "core/lowering/lowering.h"
+#include "core/network/parameter_server.h"
 #include "costmodel/collective_cost.h"
 #include "costmodel/compute_cost.h"
 #include "costmodel/dense_estimator.h"

@@ -4,7 +4,8 @@
 // Servers serve workers in turn: in turn w every server answers worker w, so a pull turn lasts
 //   α_request + α_answer + max( S·answer / β of the worker's card, answer·servers per card / β )
 // and a push turn likewise one way, plus the summing of the pushed rows. Slices pass through
-// reading, pulling, training and pushing one after another, as core/lowering_sparse.h orders them.
+// reading, pulling, training and pushing one after another, as core/lowering/lowering_sparse.h
+// orders them.
 
 #include "costmodel/estimate.h"
 

@@ -4,8 +4,8 @@
 #include <map>
 #include <vector>
 
-#include "core/decoder_stage.h"
-#include "core/dependencies.h"
+#include "core/lowering/decoder_stage.h"
+#include "core/lowering/dependencies.h"
 #include "costmodel/compute_cost.h"
 
 namespace orrery::costmodel {

@@ -75,7 +75,8 @@ struct RankProgram {
 };
 
 /// Unrolls the step of `rank`. The Program outlives the result.
-/// @throws SystemError where the Program is not sound (core/program_check.h says so beforehand).
+/// @throws SystemError where the Program is not sound (core/check/program_check.h says so
+/// beforehand).
 RankProgram unroll(const core::Program&, core::Rank);
 
 }  // namespace orrery::engine

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "core/error.h"
-#include "core/parameter_server.h"
+#include "core/network/parameter_server.h"
 
 namespace orrery::sim {
 

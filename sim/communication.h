@@ -1,10 +1,10 @@
 #pragma once
 // What the communication instructions of a program put on the links of a cluster.
 //
-// A phase of a collective (core/collective_algorithm.h) is one flow whose parts move in proportion:
-// its rate x is that of its busiest link, and a link that carries b bytes while the busiest carries
-// B takes b/B · x. So a phase with nothing beside it lasts latency + max_links(bytes / β), exactly
-// the closed form, and on a shared link it counts as one flow.
+// A phase of a collective (core/network/collective_algorithm.h) is one flow whose parts move in
+// proportion: its rate x is that of its busiest link, and a link that carries b bytes while the
+// busiest carries B takes b/B · x. So a phase with nothing beside it lasts latency +
+// max_links(bytes / β), exactly the closed form, and on a shared link it counts as one flow.
 //
 // When one rank stands for all of its role, its flow also carries what their flows put on the same
 // links at the same time (the sibling groups of a collective, the other senders of a stage): a link
@@ -17,9 +17,9 @@
 #include <tuple>
 #include <vector>
 
-#include "core/collective_algorithm.h"
+#include "core/network/collective_algorithm.h"
+#include "core/network/topology.h"
 #include "core/program.h"
-#include "core/topology.h"
 #include "sim/fold.h"
 #include "sim/max_min.h"
 

@@ -7,8 +7,8 @@
 
 #include "core/cluster.h"
 #include "core/durations.h"
+#include "core/network/topology.h"
 #include "core/program.h"
-#include "core/topology.h"
 #include "core/trace.h"
 #include "sim/communication.h"
 #include "sim/event_queue.h"

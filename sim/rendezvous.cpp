@@ -1,7 +1,7 @@
 #include "sim/rendezvous.h"
 
 #include "core/error.h"
-#include "core/parameter_server.h"
+#include "core/network/parameter_server.h"
 
 namespace orrery::sim {
 

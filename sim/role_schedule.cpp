@@ -2,8 +2,8 @@
 
 #include <set>
 
-#include "core/access_order.h"
 #include "core/error.h"
+#include "core/lowering/access_order.h"
 
 namespace orrery::sim {
 

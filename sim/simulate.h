@@ -7,10 +7,10 @@
 #include <optional>
 
 #include "core/cluster.h"
-#include "core/collective_algorithm.h"
 #include "core/durations.h"
+#include "core/network/collective_algorithm.h"
+#include "core/network/topology.h"
 #include "core/program.h"
-#include "core/topology.h"
 #include "core/trace.h"
 
 namespace orrery::sim {
@@ -36,7 +36,7 @@ struct SimulateOptions {
 
 /// Compute instructions take their duration; on a node of CPUs with fewer cores than ranks they
 /// share the cores (max-min fair, one rank's instruction at most one core). Communications take
-/// what core/collective_algorithm.h and the links' fair shares (sim/network.h) give.
+/// what core/network/collective_algorithm.h and the links' fair shares (sim/network.h) give.
 /// @throws core::SystemError when instructions wait for each other in a circle, naming it.
 core::Trace simulate(const core::Program&, const core::Durations&, const core::Cluster&,
                      const SimulateOptions& = {});

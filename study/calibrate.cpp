@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "core/error.h"
-#include "core/lowering.h"
+#include "core/lowering/lowering.h"
 #include "engine/execute.h"
 #include "study/fabric_probe.h"
 #include "study/memory_bandwidth.h"

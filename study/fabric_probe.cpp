@@ -5,9 +5,9 @@
 #include <map>
 #include <utility>
 
-#include "core/collective_algorithm.h"
 #include "core/error.h"
-#include "core/topology.h"
+#include "core/network/collective_algorithm.h"
+#include "core/network/topology.h"
 
 namespace orrery::study {
 namespace {

@@ -29,8 +29,8 @@ struct FabricSample {
 std::vector<FabricSample> fabric_samples(const core::Program& probe, const core::Trace&);
 
 /// α and β of the device link that tell the samples best: least squares of the relative error, with
-/// each collective's time as core/collective_algorithm.h has it, which is linear in α and 1/β once
-/// its algorithm is chosen.
+/// each collective's time as core/network/collective_algorithm.h has it, which is linear in α and
+/// 1/β once its algorithm is chosen.
 /// @param cluster  One node whose ranks are the probe's. Its device_link does not matter.
 /// @param samples  At least two, of different sizes.
 core::LinkCost fit_device_link(core::Cluster cluster, const std::vector<FabricSample>& samples);

@@ -1,6 +1,6 @@
 #include "study/plan_study.h"
 
-#include "core/lowering.h"
+#include "core/lowering/lowering.h"
 #include "costmodel/predict_durations.h"
 #include "sim/simulate.h"
 

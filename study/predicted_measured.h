@@ -5,7 +5,7 @@
 
 #include "core/program.h"
 #include "core/trace.h"
-#include "core/trace_comparison.h"
+#include "core/trace/trace_comparison.h"
 #include "core/units.h"
 #include "study/inputs.h"
 

@@ -1,6 +1,6 @@
 #include "study/simulate_plan.h"
 
-#include "core/lowering.h"
+#include "core/lowering/lowering.h"
 #include "costmodel/predict_durations.h"
 
 namespace orrery::study {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "core/check/program_check.h"
 #include "core/error.h"
-#include "core/program_check.h"
 #include "costmodel/estimate.h"
 
 namespace orrery::study {

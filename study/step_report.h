@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "core/program.h"
-#include "core/step_breakdown.h"
 #include "core/trace.h"
+#include "core/trace/step_breakdown.h"
 #include "study/inputs.h"
 
 namespace orrery::study {

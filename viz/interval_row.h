@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/rank_timeline.h"
 #include "core/trace.h"
+#include "core/trace/rank_timeline.h"
 
 namespace orrery::viz {
 

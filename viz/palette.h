@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "core/gap.h"
 #include "core/trace.h"
+#include "core/trace/gap.h"
 
 namespace orrery::viz {
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "core/rank_timeline.h"
 #include "core/trace.h"
+#include "core/trace/rank_timeline.h"
 #include "viz/image.h"
 
 namespace orrery::viz {

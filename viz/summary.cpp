@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/rank_timeline.h"
+#include "core/trace/rank_timeline.h"
 #include "viz/quantity_text.h"
 
 namespace orrery::viz {

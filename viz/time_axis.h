@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/rank_timeline.h"
+#include "core/trace/rank_timeline.h"
 
 namespace orrery::viz {
 

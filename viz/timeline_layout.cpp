@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/trace_links.h"
+#include "core/trace/trace_links.h"
 #include "viz/palette.h"
 
 namespace orrery::viz {

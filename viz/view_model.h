@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "core/critical_path.h"
-#include "core/gap.h"
-#include "core/step_breakdown.h"
 #include "core/trace.h"
-#include "core/trace_comparison.h"
+#include "core/trace/critical_path.h"
+#include "core/trace/gap.h"
+#include "core/trace/step_breakdown.h"
+#include "core/trace/trace_comparison.h"
 #include "viz/interval_row.h"
 
 namespace orrery::viz {

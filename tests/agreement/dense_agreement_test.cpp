@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/lowering.h"
-#include "core/program_check.h"
+#include "core/check/program_check.h"
+#include "core/lowering/lowering.h"
 #include "engine/execute.h"
 #include "sim/simulate.h"
 #include "tests/agreement/dense_plans.h"

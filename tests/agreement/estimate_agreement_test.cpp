@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/lowering.h"
+#include "core/lowering/lowering.h"
 #include "costmodel/estimate.h"
 #include "costmodel/predict_durations.h"
 #include "costmodel/search.h"

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "core/check/program_check.h"
 #include "core/config/read.h"
-#include "core/lowering.h"
-#include "core/program_check.h"
+#include "core/lowering/lowering.h"
 #include "costmodel/predict_durations.h"
 #include "engine/execute.h"
 #include "sim/simulate.h"

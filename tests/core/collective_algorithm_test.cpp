@@ -1,4 +1,4 @@
-#include "core/collective_algorithm.h"
+#include "core/network/collective_algorithm.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/critical_path.h"
+#include "core/trace/critical_path.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/gap.h"
+#include "core/trace/gap.h"
 
 #include <gtest/gtest.h>
 

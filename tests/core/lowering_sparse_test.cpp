@@ -1,4 +1,4 @@
-#include "core/lowering_sparse.h"
+#include "core/lowering/lowering_sparse.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "core/check/program_check.h"
 #include "core/error.h"
-#include "core/program_check.h"
-#include "core/unique_keys.h"
+#include "core/network/unique_keys.h"
 
 namespace orrery::core {
 namespace {

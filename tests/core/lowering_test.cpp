@@ -1,9 +1,9 @@
-#include "core/lowering.h"
+#include "core/lowering/lowering.h"
 
 #include <gtest/gtest.h>
 
+#include "core/check/program_check.h"
 #include "core/error.h"
-#include "core/program_check.h"
 
 namespace orrery::core {
 namespace {

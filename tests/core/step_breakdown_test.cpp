@@ -1,4 +1,4 @@
-#include "core/step_breakdown.h"
+#include "core/trace/step_breakdown.h"
 
 #include <gtest/gtest.h>
 

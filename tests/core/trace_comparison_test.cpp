@@ -1,4 +1,4 @@
-#include "core/trace_comparison.h"
+#include "core/trace/trace_comparison.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/trace_file.h"
+#include "core/trace/trace_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

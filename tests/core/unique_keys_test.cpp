@@ -1,4 +1,4 @@
-#include "core/unique_keys.h"
+#include "core/network/unique_keys.h"
 
 #include <gtest/gtest.h>
 

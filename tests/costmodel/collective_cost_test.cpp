@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/topology.h"
+#include "core/network/topology.h"
 
 namespace orrery::costmodel {
 namespace {

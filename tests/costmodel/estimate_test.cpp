@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "core/lowering.h"
-#include "core/program_check.h"
+#include "core/check/program_check.h"
+#include "core/lowering/lowering.h"
 #include "costmodel/predict_durations.h"
 #include "tests/costmodel/small_inputs.h"
 

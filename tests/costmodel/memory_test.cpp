@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "core/lowering.h"
-#include "core/parameter_layout.h"
-#include "core/program_check.h"
+#include "core/check/program_check.h"
+#include "core/lowering/lowering.h"
+#include "core/lowering/parameter_layout.h"
 #include "costmodel/stage_profile.h"
 #include "tests/costmodel/small_inputs.h"
 

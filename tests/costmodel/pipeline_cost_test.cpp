@@ -6,7 +6,7 @@
 #include <map>
 #include <random>
 
-#include "core/pipeline_schedule.h"
+#include "core/lowering/pipeline_schedule.h"
 
 namespace orrery::costmodel {
 namespace {

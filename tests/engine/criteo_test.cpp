@@ -7,7 +7,7 @@
 #include <string>
 
 #include "core/error.h"
-#include "core/lowering_sparse.h"
+#include "core/lowering/lowering_sparse.h"
 #include "engine/fnv1a.h"
 #include "engine/safetensors.h"
 

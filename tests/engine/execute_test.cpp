@@ -4,8 +4,8 @@
 
 #include <map>
 
+#include "core/check/program_check.h"
 #include "core/error.h"
-#include "core/program_check.h"
 #include "engine/token_data.h"
 #include "tests/engine/parity_fixture.h"
 

@@ -5,7 +5,7 @@
 
 #include "core/cluster.h"
 #include "core/config/read.h"
-#include "core/lowering.h"
+#include "core/lowering/lowering.h"
 
 namespace orrery::engine {
 

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "core/program_check.h"
+#include "core/check/program_check.h"
 #include "engine/execute.h"
 #include "engine/token_data.h"
 #include "tests/engine/parity_fixture.h"

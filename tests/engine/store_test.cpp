@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/lowering_sparse.h"
+#include "core/lowering/lowering_sparse.h"
 
 namespace orrery::engine {
 namespace {

@@ -116,6 +116,21 @@ TEST(IncludeGraph, PointsDownInEveryFile) {
   for (const std::string& fault : faults) ADD_FAILURE() << fault;
 }
 
+// A header by its name, one of engine/operators/ or an app command also without its ending.
+TEST(Architecture, NamesEveryHeader) {
+  std::ifstream file(fs::path(ORRERY_SOURCE_DIR) / "ARCHITECTURE.md");
+  const std::string page(std::istreambuf_iterator<char>(file), {});
+  for (const std::string& folder : kFolders) {
+    for (const Source& source : sources_under(ORRERY_SOURCE_DIR, folder)) {
+      const fs::path path(source.path);
+      if (path.extension() != ".h" || path.parent_path().filename() == "collective") continue;
+      EXPECT_TRUE(page.find("`" + path.filename().string() + "`") != std::string::npos ||
+                  page.find("`" + path.stem().string() + "`") != std::string::npos)
+          << "ARCHITECTURE.md has no line for " << source.path;
+    }
+  }
+}
+
 TEST(IncludeGraph, AllowsTheFoldersBelow) {
   EXPECT_TRUE(
       faults_of({"sim/a.cpp", "#include \"core/units.h\"\n#include \"sim/a.h\"\n"}).empty());

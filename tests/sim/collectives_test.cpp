@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "core/collective_algorithm.h"
+#include "core/network/collective_algorithm.h"
 #include "sim/interpreter.h"
 #include "sim/simulate.h"
 #include "tests/sim/small_programs.h"

@@ -1,6 +1,6 @@
 #include "tests/sim/lowered_programs.h"
 
-#include "core/lowering.h"
+#include "core/lowering/lowering.h"
 
 namespace orrery::sim {
 

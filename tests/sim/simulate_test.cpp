@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/collective_algorithm.h"
 #include "core/error.h"
+#include "core/network/collective_algorithm.h"
 #include "tests/sim/small_programs.h"
 
 namespace orrery::sim {

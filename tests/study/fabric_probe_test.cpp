@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/program_check.h"
+#include "core/check/program_check.h"
 
 namespace {
 
@@ -34,8 +34,8 @@ TEST(DeviceLinkFit, FindsLatencyAndBandwidthOfMessages) {
   EXPECT_NEAR(link.bandwidth.value / 4e9, 1.0, 1e-4);
 }
 
-// A ring all-reduce over 4 ranks takes 2·3·α + 2·3/4·S/β (core/collective_algorithm.h), and with
-// equal links no algorithm of the library needs less data.
+// A ring all-reduce over 4 ranks takes 2·3·α + 2·3/4·S/β (core/network/collective_algorithm.h), and
+// with equal links no algorithm of the library needs less data.
 TEST(DeviceLinkFit, FindsTheLinkBehindAllReduces) {
   std::vector<study::FabricSample> samples;
   for (const double bytes : {1e6, 4e6, 16e6, 64e6}) {

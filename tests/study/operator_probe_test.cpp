@@ -6,8 +6,8 @@
 #include <set>
 #include <string>
 
-#include "core/lowering.h"
-#include "core/program_check.h"
+#include "core/check/program_check.h"
+#include "core/lowering/lowering.h"
 
 namespace {
 

@@ -130,7 +130,7 @@ DrawList layout(const ViewModel& model, const RowLayout& rows) {
   return layout_timeline(model, rows, {140, 1000, model.range()}, 1.0F, std::nullopt);
 }
 
-// 1F1B on two stages has four gaps (core/gap.h); each appears on its rank's compute row.
+// 1F1B on two stages has four gaps (core/trace/gap.h); each appears on its rank's compute row.
 TEST(TimelineLayout, ShowsEveryGapWithItsCause) {
   const ViewModel model({core::pipeline_trace({})});
   const RowLayout rows = arrange_rows(model, 80, 690, 1.0F);

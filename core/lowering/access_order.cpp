@@ -1,0 +1,87 @@
+#include "core/lowering/access_order.h"
+
+#include <algorithm>
+
+namespace orrery::core {
+namespace {
+
+std::size_t index_of(Stream stream) { return static_cast<std::size_t>(stream); }
+
+}  // namespace
+
+bool conflict(const Access& a, const Access& b) {
+  return (a.write || b.write) && a.first < b.first + b.count && b.first < a.first + a.count;
+}
+
+std::vector<BufferAccess> accesses_of(const Role& role, const Instruction& instruction,
+                                      int position) {
+  std::vector<BufferAccess> result;
+  const auto add = [&](const View& view, bool write) {
+    result.push_back({view.buffer, {view.first, view.count, position, instruction.stream, write}});
+  };
+  for (const View& view : instruction.reads) add(view, false);
+  for (const View& view : instruction.writes) add(view, true);
+  for (const BufferId buffer : instruction.frees) {
+    add({buffer, 0, role.buffers[buffer.index()].elements(), {}}, true);
+  }
+  if (instruction.guard) add({*instruction.guard, 0, 1, {}}, false);
+  return result;
+}
+
+Instance instance_of(const Role& role, BufferId buffer, const Call& call, int call_index) {
+  switch (role.buffers[buffer.index()].scope) {
+    case BufferScope::Run:
+      return {buffer, 0};
+    case BufferScope::Microbatch:
+      return {buffer, call.microbatch.value_or(0)};
+    case BufferScope::Call:
+      return {buffer, call_index};
+  }
+  return {buffer, 0};
+}
+
+void join(Clock& into, const Clock& other) {
+  for (std::size_t s = 0; s < kStreams; ++s) into[s] = std::max(into[s], other[s]);
+}
+
+std::vector<int> Hazards::conflicts(Instance instance, const Access& mine,
+                                    const Clock& clock) const {
+  const auto found = accesses_.find(instance);
+  if (found == accesses_.end()) return {};
+  std::vector<int> result;
+  for (std::size_t s = 0; s < kStreams; ++s) {
+    if (s == index_of(mine.stream)) continue;
+    int latest = 0;
+    for (const Access& other : found->second[s]) {
+      if (conflict(mine, other)) latest = std::max(latest, other.position);
+    }
+    if (latest > clock[s]) result.push_back(latest);
+  }
+  return result;
+}
+
+void Hazards::record(Instance instance, const Access& mine) {
+  auto& list = accesses_[instance][index_of(mine.stream)];
+  const auto same = std::find_if(list.begin(), list.end(), [&](const Access& other) {
+    return other.first == mine.first && other.count == mine.count && other.write == mine.write;
+  });
+  if (same == list.end()) {
+    list.push_back(mine);
+  } else {
+    same->position = mine.position;
+  }
+}
+
+Clock Clocks::before(Stream stream) const {
+  const int previous = last_[index_of(stream)];
+  return previous == 0 ? Clock{} : after(previous);
+}
+
+void Clocks::visit(Stream stream, Clock clock) {
+  const int position = next_position();
+  clock[index_of(stream)] = position;
+  last_[index_of(stream)] = position;
+  after_.push_back(clock);
+}
+
+}  // namespace orrery::core

@@ -1,0 +1,48 @@
+#pragma once
+// Writes a block's instructions one by one: what lowerings are written with.
+
+#include <string>
+#include <vector>
+
+#include "core/lowering/parameter_layout.h"
+#include "core/program.h"
+
+namespace orrery::core {
+
+/// All of a buffer.
+View whole(const Role&, BufferId);
+
+/// A new buffer of the role.
+BufferId add_buffer(Role&, Buffer);
+
+class BlockBuilder {
+ public:
+  /// @param element_bytes  Of the job's precision: for the work of each operator.
+  BlockBuilder(const Role& role, std::string name, int element_bytes);
+
+  void set_pass(Pass pass) { pass_ = pass; }
+  void compute(std::string label, Operator, std::vector<View> reads, std::vector<View> writes,
+               Stream stream = Stream::Compute);
+  /// In place: AllReduce of `view`; ReduceScatter of `view` into this rank's slice of it; AllGather
+  /// of this rank's slice of `view` into all of it.
+  void collective(std::string label, CollectiveKind, GroupSlot, const View& view, Stream,
+                  Reduction = Reduction::Sum);
+  /// AllGather of `part` on every member into `all`, in member order.
+  void gather(std::string label, GroupSlot, const View& part, const View& all, Stream);
+  void send(std::string label, PeerSlot, Channel, BufferId);
+  void receive(std::string label, PeerSlot, Channel, BufferId);
+  void add(Instruction);
+
+  Block take() { return std::move(block_); }
+  std::size_t size() const { return block_.instructions.size(); }
+
+ private:
+  Bytes bytes_of(const View&) const;
+
+  const Role& role_;
+  Block block_;
+  int element_bytes_;
+  Pass pass_ = Pass::Forward;
+};
+
+}  // namespace orrery::core

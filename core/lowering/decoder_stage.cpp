@@ -1,0 +1,311 @@
+#include "core/lowering/decoder_stage.h"
+
+#include "core/error.h"
+
+namespace orrery::core {
+
+DecoderStage::DecoderStage(const Transformer& model, const DensePlan& plan, const Job& job,
+                           const StageSlice& slice, const StageSlots& slots, Role& role)
+    : model_(model),
+      plan_(plan),
+      job_(job),
+      slice_(slice),
+      slots_(slots),
+      role_(role),
+      parameters_(stage_parameters(model, slice)),
+      rows_(std::int64_t{plan.microbatch} * job.sequence),
+      heads_(model.heads / plan.tensor),
+      kv_heads_(model.kv_heads / plan.tensor),
+      qkv_width_((heads_ + 2 * kv_heads_) * model.head_dim),
+      attention_width_(heads_ * model.head_dim),
+      ffn_(model.ffn / plan.tensor),
+      up_width_(model.gated() ? 2 * ffn_ : ffn_),
+      vocab_rows_(vocabulary_rows(model, plan.tensor)) {
+  add_run_buffers();
+  add_activation_buffers();
+  if (slice_.last) add_head_buffers();
+  add_scratch_buffers();
+}
+
+// ---- buffers -------------------------------------------------------------------------------
+
+BufferId DecoderStage::buffer(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
+                              BufferKind kind, BufferScope scope) const {
+  return add_buffer(role_, {name, dtype, std::move(shape), kind, scope, std::nullopt});
+}
+
+BufferId DecoderStage::activation(const std::string& name, std::vector<std::int64_t> shape,
+                                  BufferScope scope) const {
+  return buffer(name, job_.precision, std::move(shape), BufferKind::Activations, scope);
+}
+
+void DecoderStage::add_run_buffers() {
+  const std::int64_t count = parameters_.parameters.elements;
+  const std::int64_t shard = count / slice_.sharding_ways;
+  const auto run = [&](const char* name, DType dtype, std::int64_t n, BufferKind kind) {
+    return buffer(name, dtype, {n}, kind, BufferScope::Run);
+  };
+  values_ = run("parameters", job_.precision, count, BufferKind::Parameters);
+  gradients_ = run("gradients", DType::Float32, count, BufferKind::Gradients);
+  if (dtype_bytes(job_.precision) < dtype_bytes(DType::Float32)) {
+    state_.push_back(run("master parameters", DType::Float32, shard, BufferKind::OptimizerState));
+  }
+  const bool moments =
+      job_.optimizer.kind == OptimizerKind::AdamW || job_.optimizer.kind == OptimizerKind::Adam;
+  if (moments) {
+    state_.push_back(run("first moment", DType::Float32, shard, BufferKind::OptimizerState));
+    state_.push_back(run("second moment", DType::Float32, shard, BufferKind::OptimizerState));
+  } else if (job_.optimizer.kind == OptimizerKind::AdaGrad) {
+    state_.push_back(run("squared gradients", DType::Float32, shard, BufferKind::OptimizerState));
+  }
+  loss_ = run("loss", DType::Float32, 1, BufferKind::Statistics);
+  norm_sum_ = run("squared gradient norm", DType::Float32, 1, BufferKind::Statistics);
+  norm_ = run("gradient norm", DType::Float32, 2, BufferKind::Statistics);
+  role_.loss = loss_;
+  role_.norm = norm_;
+  role_.tensor_group = slots_.tensor;
+  role_.parameters = parameters_.parameters;
+  role_.parameters.values = values_;
+  role_.parameters.gradients = gradients_;
+  role_.parameters.optimizer_state = state_;
+}
+
+DecoderStage::LayerBuffers DecoderStage::layer_buffers(const std::string& prefix,
+                                                       BufferScope scope) const {
+  const std::int64_t statistics = model_.normalization == Normalization::LayerNorm ? 2 : 1;
+  const auto make = [&](const char* name, std::int64_t width) {
+    return activation(prefix + name, {rows_, width}, scope);
+  };
+  const auto make_statistics = [&](const char* name, std::int64_t width) {
+    return buffer(prefix + name, DType::Float32, {rows_, width}, BufferKind::Statistics, scope);
+  };
+  LayerBuffers b;
+  b.norm1 = make("norm1", model_.hidden);
+  b.norm1_statistics = make_statistics("norm1.statistics", statistics);
+  b.qkv = make("qkv", qkv_width_);
+  b.attention = make("attention", attention_width_);
+  b.log_sum_exp = make_statistics("attention.log_sum_exp", heads_);
+  b.middle = make("middle", model_.hidden);
+  b.norm2 = make("norm2", model_.hidden);
+  b.norm2_statistics = make_statistics("norm2.statistics", statistics);
+  b.up = make("up", up_width_);
+  b.activated = make("activated", ffn_);
+  return b;
+}
+
+void DecoderStage::add_activation_buffers() {
+  const BufferScope microbatch = BufferScope::Microbatch;
+  const std::vector<std::int64_t> token_shape = {plan_.microbatch, job_.sequence};
+  if (slice_.first || slice_.last) {
+    tokens_ = buffer("tokens", DType::Int32, token_shape, BufferKind::Input, microbatch);
+    targets_ = buffer("targets", DType::Int32, token_shape, BufferKind::Input, microbatch);
+  }
+  for (int l = 0; l <= slice_.layers; ++l) {
+    x_.push_back(activation(layer_label(l, "input"), {rows_, model_.hidden}, microbatch));
+  }
+  if (plan_.recompute == Recompute::Full) {
+    layers_.assign(static_cast<std::size_t>(slice_.layers),
+                   layer_buffers("layer.", BufferScope::Call));
+    return;
+  }
+  for (int l = 0; l < slice_.layers; ++l) {
+    layers_.push_back(layer_buffers(layer_label(l, ""), microbatch));
+  }
+}
+
+void DecoderStage::add_head_buffers() {
+  const BufferScope microbatch = BufferScope::Microbatch;
+  const std::int64_t statistics = model_.normalization == Normalization::LayerNorm ? 2 : 1;
+  HeadBuffers head;
+  head.norm = activation("head.norm", {rows_, model_.hidden}, microbatch);
+  head.norm_statistics = buffer("head.norm.statistics", DType::Float32, {rows_, statistics},
+                                BufferKind::Statistics, microbatch);
+  head.logits = activation("logits", {rows_, vocab_rows_}, microbatch);
+  head.statistics = buffer("cross_entropy.statistics", DType::Float32, {rows_, 3},
+                           BufferKind::Statistics, BufferScope::Call);
+  head.all_statistics = head.statistics;
+  if (slots_.tensor) {
+    head.all_statistics =
+        buffer("cross_entropy.all_statistics", DType::Float32, {slice_.tensor_ways, rows_, 3},
+               BufferKind::Communication, BufferScope::Call);
+  }
+  head_ = head;
+}
+
+void DecoderStage::add_scratch_buffers() {
+  const auto make = [&](const char* name, std::int64_t width) {
+    return buffer(name, job_.precision, {rows_, width}, BufferKind::Workspace, BufferScope::Call);
+  };
+  projected_ = make("projected", model_.hidden);
+  dx_ = make("gradient", model_.hidden);
+  dnorm_ = make("gradient.norm", model_.hidden);
+  dup_ = make("gradient.up", up_width_);
+  dactivated_ = make("gradient.activated", ffn_);
+  dattention_ = make("gradient.attention", attention_width_);
+  dqkv_ = make("gradient.qkv", qkv_width_);
+}
+
+// ---- small parts ---------------------------------------------------------------------------
+
+View DecoderStage::value(ParameterRange range) const {
+  return {values_, range.first, range.count, std::nullopt};
+}
+View DecoderStage::gradient(ParameterRange range) const {
+  return {gradients_, range.first, range.count, std::nullopt};
+}
+
+std::string DecoderStage::layer_label(int layer, const char* part) const {
+  return "layers." + std::to_string(slice_.first_layer + layer) + "." + part;
+}
+
+void DecoderStage::normalize(BlockBuilder& block, const std::string& label, BufferId x, BufferId y,
+                             BufferId statistics, ParameterRange weight,
+                             std::optional<ParameterRange> bias) const {
+  std::vector<View> reads = {all(x), value(weight)};
+  if (bias) reads.push_back(value(*bias));
+  block.compute(label, Normalize{rows_, model_.hidden, model_.normalization, model_.norm_epsilon},
+                reads, {all(y), all(statistics)});
+}
+
+void DecoderStage::normalize_grad(BlockBuilder& block, const std::string& label, BufferId dy,
+                                  BufferId x, BufferId statistics, ParameterRange weight,
+                                  std::optional<ParameterRange> bias, bool accumulate) const {
+  std::vector<View> writes = {all(dx_), gradient(weight)};
+  if (bias) writes.push_back(gradient(*bias));
+  block.compute(label, NormalizeGrad{rows_, model_.hidden, model_.normalization, accumulate},
+                {all(dy), all(x), value(weight), all(statistics)}, writes);
+}
+
+void DecoderStage::linear(BlockBuilder& block, const std::string& label, BufferId x, BufferId y,
+                          std::int64_t out, std::int64_t in, ParameterRange weight,
+                          std::optional<ParameterRange> bias) const {
+  std::vector<View> reads = {all(x), value(weight)};
+  if (bias) reads.push_back(value(*bias));
+  block.compute(label, Linear{rows_, out, in, bias.has_value()}, reads, {all(y)});
+}
+
+void DecoderStage::linear_input_grad(BlockBuilder& block, const std::string& label, BufferId dy,
+                                     BufferId dx, std::int64_t out, std::int64_t in,
+                                     ParameterRange weight) const {
+  block.compute(label, LinearInputGrad{rows_, out, in, false}, {all(dy), value(weight)}, {all(dx)});
+}
+
+void DecoderStage::linear_weight_grad(BlockBuilder& block, const std::string& label, BufferId dy,
+                                      BufferId x, std::int64_t out, std::int64_t in,
+                                      ParameterRange weight,
+                                      std::optional<ParameterRange> bias) const {
+  std::vector<View> writes = {gradient(weight)};
+  if (bias) writes.push_back(gradient(*bias));
+  block.set_pass(Pass::WeightGrad);
+  block.compute(label, LinearWeightGrad{rows_, out, in, bias.has_value()}, {all(dy), all(x)},
+                writes);
+  block.set_pass(Pass::Backward);
+}
+
+void DecoderStage::reduce_tensor(BlockBuilder& block, const std::string& label, BufferId id) const {
+  if (!slots_.tensor) return;
+  block.collective(label, CollectiveKind::AllReduce, *slots_.tensor, all(id), Stream::Tensor);
+}
+
+// ---- forward -------------------------------------------------------------------------------
+
+Block DecoderStage::forward() const {
+  BlockBuilder block(role_, "forward", dtype_bytes(job_.precision));
+  if (tokens_) {
+    block.set_pass(Pass::Load);
+    block.compute("tokens", LoadTokens{plan_.microbatch, job_.sequence}, {},
+                  {all(*tokens_), all(*targets_)}, Stream::Host);
+  }
+  block.set_pass(Pass::Forward);
+  if (slice_.first) {
+    std::vector<View> reads = {all(*tokens_), value(*parameters_.token_embedding)};
+    const bool positions = parameters_.position_embedding.has_value();
+    if (positions) reads.push_back(value(*parameters_.position_embedding));
+    block.compute("embedding",
+                  Embed{rows_, job_.sequence, model_.hidden, vocab_rows_, slice_.tensor_ways,
+                        positions, false},
+                  reads, {all(x_.front())});
+    reduce_tensor(block, "embedding", x_.front());
+  } else {
+    block.receive("activation", *slots_.previous, Channel::Activation, x_.front());
+  }
+  for (int l = 0; l < slice_.layers; ++l) {
+    forward_attention(block, l);
+    forward_feed_forward(block, l);
+  }
+  if (slice_.last) {
+    forward_head(block);
+  } else {
+    block.send("activation", *slots_.next, Channel::Activation, x_.back());
+  }
+  return block.take();
+}
+
+void DecoderStage::forward_attention(BlockBuilder& block, int layer) const {
+  const auto l = static_cast<std::size_t>(layer);
+  const LayerBuffers& b = layers_[l];
+  const LayerParameters& p = parameters_.layers[l];
+  normalize(block, layer_label(layer, "norm1"), x_[l], b.norm1, b.norm1_statistics, p.norm1_weight,
+            p.norm1_bias);
+  linear(block, layer_label(layer, "qkv"), b.norm1, b.qkv, qkv_width_, model_.hidden, p.qkv_weight,
+         p.qkv_bias);
+  const int heads = static_cast<int>(heads_);
+  const int kv_heads = static_cast<int>(kv_heads_);
+  if (model_.position == PositionKind::Rotary) {
+    block.compute(layer_label(layer, "rotary"),
+                  Rotate{plan_.microbatch, job_.sequence, heads, kv_heads, model_.head_dim,
+                         model_.rope_theta, false},
+                  {all(b.qkv)}, {all(b.qkv)});
+  }
+  block.compute(
+      layer_label(layer, "attention"),
+      Attention{plan_.microbatch, job_.sequence, heads, kv_heads, model_.head_dim, model_.causal},
+      {all(b.qkv)}, {all(b.attention), all(b.log_sum_exp)});
+  linear(block, layer_label(layer, "out"), b.attention, projected_, model_.hidden, attention_width_,
+         p.out_weight, std::nullopt);
+  reduce_tensor(block, layer_label(layer, "out"), projected_);
+  std::vector<View> reads = {all(x_[l]), all(projected_)};
+  if (p.out_bias) reads.push_back(value(*p.out_bias));
+  block.compute(layer_label(layer, "residual1"), Add{rows_, model_.hidden, p.out_bias.has_value()},
+                reads, {all(b.middle)});
+}
+
+void DecoderStage::forward_feed_forward(BlockBuilder& block, int layer) const {
+  const auto l = static_cast<std::size_t>(layer);
+  const LayerBuffers& b = layers_[l];
+  const LayerParameters& p = parameters_.layers[l];
+  normalize(block, layer_label(layer, "norm2"), b.middle, b.norm2, b.norm2_statistics,
+            p.norm2_weight, p.norm2_bias);
+  linear(block, layer_label(layer, "up"), b.norm2, b.up, up_width_, model_.hidden, p.up_weight,
+         p.up_bias);
+  block.compute(layer_label(layer, "activation"), Activate{rows_, ffn_, model_.activation},
+                {all(b.up)}, {all(b.activated)});
+  linear(block, layer_label(layer, "down"), b.activated, projected_, model_.hidden, ffn_,
+         p.down_weight, std::nullopt);
+  reduce_tensor(block, layer_label(layer, "down"), projected_);
+  std::vector<View> reads = {all(b.middle), all(projected_)};
+  if (p.down_bias) reads.push_back(value(*p.down_bias));
+  block.compute(layer_label(layer, "residual2"), Add{rows_, model_.hidden, p.down_bias.has_value()},
+                reads, {all(x_[l + 1])});
+}
+
+void DecoderStage::forward_head(BlockBuilder& block) const {
+  normalize(block, "head.norm", x_.back(), head_->norm, head_->norm_statistics,
+            *parameters_.final_norm_weight, parameters_.final_norm_bias);
+  linear(block, "head.logits", head_->norm, head_->logits, vocab_rows_, model_.hidden,
+         *parameters_.output_weight, std::nullopt);
+  block.compute("loss",
+                CrossEntropyStatistics{rows_, vocab_rows_, model_.vocab, slice_.tensor_ways},
+                {all(head_->logits), all(*targets_)}, {all(head_->statistics)});
+  if (slots_.tensor) {
+    block.gather("loss", *slots_.tensor, all(head_->statistics), all(head_->all_statistics),
+                 Stream::Tensor);
+  }
+  const double targets = static_cast<double>(job_.global_batch) * job_.sequence;
+  block.compute(
+      "loss", CrossEntropyGrad{rows_, vocab_rows_, model_.vocab, slice_.tensor_ways, 1.0 / targets},
+      {all(head_->all_statistics), all(*targets_), all(head_->logits)},
+      {all(head_->logits), all(loss_)});
+}
+
+}  // namespace orrery::core

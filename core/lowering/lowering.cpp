@@ -1,0 +1,214 @@
+#include "core/lowering/lowering.h"
+
+#include <map>
+#include <utility>
+
+#include "core/error.h"
+#include "core/lowering/decoder_stage.h"
+#include "core/lowering/dependencies.h"
+#include "core/lowering/lowering_sparse.h"
+#include "core/lowering/pipeline_schedule.h"
+#include "core/lowering/rank_grid.h"
+
+namespace orrery::core {
+namespace {
+
+/// Group slots that the roles of a dense plan have, in slot order. Groups of one rank have none.
+struct SlotUse {
+  GroupKind kind;
+  std::vector<Axis> axes;
+};
+
+std::vector<SlotUse> slots_of(const DensePlan& plan) {
+  std::vector<SlotUse> slots;
+  const auto add = [&](GroupKind kind, std::vector<Axis> axes, int size) {
+    if (size > 1) slots.push_back({kind, std::move(axes)});
+  };
+  add(GroupKind::Tensor, {Axis::Tensor}, plan.tensor);
+  add(GroupKind::Sharding, {Axis::Sharding}, plan.sharding);
+  add(GroupKind::Data, {Axis::Data}, plan.data);
+  add(GroupKind::Model, {Axis::Tensor, Axis::Pipeline, Axis::Sharding},
+      plan.tensor * plan.pipeline * plan.sharding);
+  add(GroupKind::World, {Axis::Tensor, Axis::Pipeline, Axis::Sharding, Axis::Data}, plan.devices());
+  return slots;
+}
+
+class DenseLowering {
+ public:
+  DenseLowering(const Plan& plan, const Model& model, const Job& job)
+      : name_(describe(plan)),
+        model_name_(model.name),
+        model_(*model.transformer),
+        plan_(*plan.dense),
+        job_(job),
+        grid_(plan_),
+        slots_(slots_of(plan_)),
+        ties_stages_(model_.tied_embeddings && plan_.pipeline > 1) {}
+
+  Program lower() {
+    program_.plan = name_;
+    program_.model = model_name_;
+    program_.microbatches = microbatches(plan_, job_.global_batch);
+    int first_layer = 0;
+    for (int stage = 0; stage < plan_.pipeline; ++stage) {
+      program_.roles.push_back(stage_role(stage, first_layer));
+      first_layer += plan_.layers_per_stage[static_cast<std::size_t>(stage)];
+    }
+    for (int r = 0; r < grid_.ranks(); ++r) program_.ranks.push_back(binding(Rank(r)));
+    return std::move(program_);
+  }
+
+ private:
+  bool first(int stage) const { return stage == 0; }
+  bool last(int stage) const { return stage == plan_.pipeline - 1; }
+  bool tied(int stage) const { return ties_stages_ && (first(stage) || last(stage)); }
+
+  StageSlots stage_slots(int stage, Role& role) const {
+    StageSlots result;
+    for (const SlotUse& use : slots_) {
+      const GroupSlot slot(role.group_slots.size());
+      role.group_slots.push_back(use.kind);
+      if (use.kind == GroupKind::Tensor) result.tensor = slot;
+      if (use.kind == GroupKind::Sharding) result.sharding = slot;
+      if (use.kind == GroupKind::Data) result.data = slot;
+      if (use.kind == GroupKind::Model) result.model = slot;
+      if (use.kind == GroupKind::World) result.world = slot;
+    }
+    if (tied(stage)) {
+      result.tied_embedding = GroupSlot(role.group_slots.size());
+      role.group_slots.push_back(GroupKind::TiedEmbedding);
+    }
+    if (!first(stage)) result.previous = PeerSlot(role.peer_slots++);
+    if (!last(stage)) result.next = PeerSlot(role.peer_slots++);
+    return result;
+  }
+
+  Role stage_role(int stage, int first_layer) const {
+    Role role;
+    role.name = "stage " + std::to_string(stage);
+    const StageSlice slice{first_layer,  plan_.layers_per_stage[static_cast<std::size_t>(stage)],
+                           first(stage), last(stage),
+                           plan_.tensor, plan_.sharding};
+    const StageSlots slots = stage_slots(stage, role);
+    const DecoderStage lowered(model_, plan_, job_, slice, slots, role);
+    role.blocks = {lowered.begin(), lowered.forward(), lowered.backward(), lowered.step()};
+    role.step.push_back({BlockId(0), std::nullopt, {}});
+    for (const StagePass& pass :
+         stage_passes(plan_.schedule, plan_.pipeline, stage, program_.microbatches)) {
+      role.step.push_back({BlockId(pass.forward ? 1 : 2), pass.microbatch, {}});
+    }
+    role.step.push_back({BlockId(3), std::nullopt, {}});
+    add_frees(role);
+    add_dependencies(role);
+    bound_prefetch(role);
+    bound_sends(role);
+    return role;
+  }
+
+  /// What a call reads from a peer or from the data may be fetched while the call before it
+  /// computes, but not earlier, so that memory stays bounded.
+  static void bound_prefetch(Role& role) {
+    for (int c = 2; c < static_cast<int>(role.step.size()); ++c) {
+      Call& call = role.step[static_cast<std::size_t>(c)];
+      const auto& instructions = role.blocks[call.block.index()].instructions;
+      for (int i = 0; i < static_cast<int>(instructions.size()); ++i) {
+        const Stream stream = instructions[static_cast<std::size_t>(i)].stream;
+        if (stream == Stream::ReceiveActivation || stream == Stream::ReceiveGradient ||
+            stream == Stream::Host) {
+          call.waits.push_back({i, c - 2, last_compute(role, c - 2)});
+        }
+      }
+    }
+  }
+
+  /// What a call sends may stay unreceived while the call after it computes, but not longer.
+  static void bound_sends(Role& role) {
+    for (int c = 2; c < static_cast<int>(role.step.size()); ++c) {
+      const Call& sender = role.step[static_cast<std::size_t>(c - 2)];
+      const auto& instructions = role.blocks[sender.block.index()].instructions;
+      for (int i = 0; i < static_cast<int>(instructions.size()); ++i) {
+        if (!std::holds_alternative<Send>(instructions[static_cast<std::size_t>(i)].operation)) {
+          continue;
+        }
+        role.step[static_cast<std::size_t>(c)].waits.push_back({first_compute(role, c), c - 2, i});
+      }
+    }
+  }
+
+  static int first_compute(const Role& role, int call) {
+    const Call& called = role.step[static_cast<std::size_t>(call)];
+    const auto& instructions = role.blocks[called.block.index()].instructions;
+    for (int i = 0; i < static_cast<int>(instructions.size()); ++i) {
+      if (instructions[static_cast<std::size_t>(i)].stream == Stream::Compute) return i;
+    }
+    ORRERY_CHECK(false, "a block without a compute instruction");
+  }
+
+  static int last_compute(const Role& role, int call) {
+    const Call& called = role.step[static_cast<std::size_t>(call)];
+    const auto& instructions = role.blocks[called.block.index()].instructions;
+    for (int i = static_cast<int>(instructions.size()) - 1; i >= 0; --i) {
+      if (instructions[static_cast<std::size_t>(i)].stream == Stream::Compute) return i;
+    }
+    ORRERY_CHECK(false, "a block without a compute instruction");
+  }
+
+  RankBinding binding(Rank rank) {
+    RankBinding result;
+    result.stage = grid_.coordinate(rank, Axis::Pipeline);
+    result.role = RoleId(result.stage);
+    result.data_way = grid_.data_way(rank);
+    for (const SlotUse& use : slots_) result.groups.push_back(group(rank, use.kind, use.axes));
+    if (tied(result.stage)) result.groups.push_back(tied_group(rank));
+    if (!first(result.stage)) {
+      result.peers.push_back(grid_.moved(rank, Axis::Pipeline, result.stage - 1));
+    }
+    if (!last(result.stage)) {
+      result.peers.push_back(grid_.moved(rank, Axis::Pipeline, result.stage + 1));
+    }
+    return result;
+  }
+
+  GroupId group(Rank rank, GroupKind kind, const std::vector<Axis>& axes) {
+    Rank leader = rank;
+    for (const Axis axis : axes) leader = grid_.moved(leader, axis, 0);
+    return find_or_add(kind, leader, [&] { return grid_.group(leader, axes); });
+  }
+
+  GroupId tied_group(Rank rank) {
+    const Rank leader = grid_.moved(rank, Axis::Pipeline, 0);
+    return find_or_add(GroupKind::TiedEmbedding, leader, [&] {
+      return std::vector{leader, grid_.moved(rank, Axis::Pipeline, plan_.pipeline - 1)};
+    });
+  }
+
+  template <class Members>
+  GroupId find_or_add(GroupKind kind, Rank leader, Members members) {
+    const auto [found, added] = group_of_.try_emplace({kind, leader}, program_.groups.size());
+    if (added) program_.groups.push_back({kind, members()});
+    return found->second;
+  }
+
+  std::string name_;
+  std::string model_name_;
+  const Transformer& model_;
+  const DensePlan& plan_;
+  const Job& job_;
+  RankGrid grid_;
+  std::vector<SlotUse> slots_;
+  bool ties_stages_;
+  Program program_;
+  std::map<std::pair<GroupKind, Rank>, GroupId> group_of_;
+};
+
+}  // namespace
+
+Program lower(const Plan& plan, const Model& model, const Cluster& cluster, const Job& job) {
+  if (const auto reason = why_invalid(plan, model, job, cluster.devices())) {
+    throw ConfigError(*reason);
+  }
+  if (plan.sparse) return lower_sparse(plan, model, cluster, job);
+  return DenseLowering(plan, model, job).lower();
+}
+
+}  // namespace orrery::core

@@ -1,0 +1,225 @@
+#include "core/lowering/parameter_layout.h"
+
+#include <cmath>
+#include <utility>
+
+#include "core/error.h"
+
+namespace orrery::core {
+namespace {
+
+enum class Split { None, Rows, Columns };
+
+/// Names of the tensors that differ between families.
+struct Names {
+  std::string layer_prefix, norm1, norm2, out, down, embedding, positions, final_norm, output;
+};
+
+Names names_of(const Transformer& model) {
+  if (model.family == ModelFamily::Gpt2) {
+    return {"transformer.h.",
+            "ln_1",
+            "ln_2",
+            "attn.c_proj",
+            "mlp.c_proj",
+            "transformer.wte.weight",
+            "transformer.wpe.weight",
+            "transformer.ln_f",
+            "lm_head.weight"};
+  }
+  return {"model.layers.",
+          "input_layernorm",
+          "post_attention_layernorm",
+          "self_attn.o_proj",
+          "mlp.down_proj",
+          "model.embed_tokens.weight",
+          "",
+          "model.norm",
+          "lm_head.weight"};
+}
+
+class LayoutBuilder {
+ public:
+  LayoutBuilder(const Transformer& model, const StageSlice& slice)
+      : model_(model), slice_(slice), names_(names_of(model)) {}
+
+  StageParameters build() {
+    if (slice_.first) add_embedding();
+    for (int l = 0; l < slice_.layers; ++l) add_layer(slice_.first_layer + l);
+    if (slice_.last) add_head();
+    result_.parameters.elements = next_;
+    return std::move(result_);
+  }
+
+ private:
+  /// A tensor of rows x columns (columns = 0: a vector), split over the tensor group.
+  ParameterRange add(const std::string& name, std::int64_t rows, std::int64_t columns, Split split,
+                     double stddev, double value = 0.0) {
+    ParameterTensor tensor;
+    tensor.name = name;
+    tensor.offset = next_;
+    tensor.initial_stddev = stddev;
+    tensor.initial_value = value;
+    const std::int64_t ways = slice_.tensor_ways;
+    std::int64_t local_rows = rows;
+    std::int64_t local_columns = columns;
+    if (split == Split::Rows) {
+      tensor.split_dim = 0;
+      local_rows = (rows + ways - 1) / ways;
+    } else if (split == Split::Columns) {
+      tensor.split_dim = 1;
+      local_columns = (columns + ways - 1) / ways;
+    }
+    tensor.counted = split == Split::None ? Counted::FirstTensorPosition : Counted::Always;
+    tensor.global_shape = columns == 0 ? std::vector{rows} : std::vector{rows, columns};
+    tensor.local_shape =
+        columns == 0 ? std::vector{local_rows} : std::vector{local_rows, local_columns};
+    const std::int64_t count = local_rows * (columns == 0 ? 1 : local_columns);
+    result_.parameters.tensors.push_back(std::move(tensor));
+    next_ += count;
+    return {next_ - count, count};
+  }
+
+  ParameterTensor& last() { return result_.parameters.tensors.back(); }
+
+  void begin_bucket() { bucket_first_ = next_; }
+  void end_bucket() {
+    const std::int64_t ways = slice_.sharding_ways;
+    next_ = bucket_first_ + (next_ - bucket_first_ + ways - 1) / ways * ways;
+    result_.buckets.push_back({bucket_first_, next_ - bucket_first_});
+  }
+
+  void add_embedding() {
+    begin_bucket();
+    result_.has_embedding_bucket = true;
+    result_.token_embedding =
+        add(names_.embedding, model_.vocab, model_.hidden, Split::Rows, sigma());
+    if (model_.position == PositionKind::Learned) {
+      result_.position_embedding =
+          add(names_.positions, model_.max_positions, model_.hidden, Split::None, sigma());
+    }
+    if (model_.tied_embeddings && slice_.last) result_.output_weight = result_.token_embedding;
+    end_bucket();
+  }
+
+  void add_head() {
+    begin_bucket();
+    result_.has_head_bucket = true;
+    std::tie(result_.final_norm_weight, result_.final_norm_bias) = add_norm(names_.final_norm);
+    if (!model_.tied_embeddings) {
+      result_.output_weight = add(names_.output, model_.vocab, model_.hidden, Split::Rows, sigma());
+    } else if (!slice_.first) {
+      result_.output_weight =
+          add(names_.embedding, model_.vocab, model_.hidden, Split::Rows, sigma());
+      last().counted = Counted::Never;
+    }
+    end_bucket();
+  }
+
+  std::pair<ParameterRange, std::optional<ParameterRange>> add_norm(const std::string& name) {
+    const auto weight = add(name + ".weight", model_.hidden, 0, Split::None, 0.0, 1.0);
+    if (model_.normalization == Normalization::RmsNorm) return {weight, std::nullopt};
+    return {weight, add(name + ".bias", model_.hidden, 0, Split::None, 0.0)};
+  }
+
+  void add_layer(int index) {
+    begin_bucket();
+    const std::string prefix = names_.layer_prefix + std::to_string(index) + ".";
+    LayerParameters layer;
+    std::tie(layer.norm1_weight, layer.norm1_bias) = add_norm(prefix + names_.norm1);
+    add_attention(prefix, layer);
+    std::tie(layer.norm2_weight, layer.norm2_bias) = add_norm(prefix + names_.norm2);
+    add_feed_forward(prefix, layer);
+    result_.layers.push_back(layer);
+    end_bucket();
+  }
+
+  void add_attention(const std::string& prefix, LayerParameters& layer) {
+    const std::int64_t q = std::int64_t{model_.heads} * model_.head_dim;
+    const std::int64_t kv = std::int64_t{model_.kv_heads} * model_.head_dim;
+    const bool fused = model_.family == ModelFamily::Gpt2;
+    const std::string names[3] = {fused ? "attn.c_attn" : "self_attn.q_proj",
+                                  fused ? "attn.c_attn" : "self_attn.k_proj",
+                                  fused ? "attn.c_attn" : "self_attn.v_proj"};
+    const std::int64_t rows[3] = {q, kv, kv};
+    layer.qkv_weight.first = next_;
+    std::int64_t file_row = 0;
+    for (int i = 0; i < 3; ++i) {
+      add(prefix + names[i] + ".weight", rows[i], model_.hidden, Split::Rows, sigma());
+      in_file(fused ? file_row : 0, fused);
+      file_row += rows[i];
+    }
+    layer.qkv_weight.count = next_ - layer.qkv_weight.first;
+    if (model_.qkv_bias) {
+      ParameterRange bias{next_, 0};
+      file_row = 0;
+      for (int i = 0; i < 3; ++i) {
+        add(prefix + names[i] + ".bias", rows[i], 0, Split::Rows, 0.0);
+        in_file(fused ? file_row : 0, false);
+        file_row += rows[i];
+      }
+      bias.count = next_ - bias.first;
+      layer.qkv_bias = bias;
+    }
+    layer.out_weight =
+        add(prefix + names_.out + ".weight", model_.hidden, q, Split::Columns, residual_sigma());
+    in_file(0, fused);
+    if (model_.linear_bias) {
+      layer.out_bias = add(prefix + names_.out + ".bias", model_.hidden, 0, Split::None, 0.0);
+    }
+  }
+
+  void add_feed_forward(const std::string& prefix, LayerParameters& layer) {
+    const bool gpt2 = model_.family == ModelFamily::Gpt2;
+    layer.up_weight.first = next_;
+    if (model_.gated()) {
+      add(prefix + "mlp.gate_proj.weight", model_.ffn, model_.hidden, Split::Rows, sigma());
+    }
+    const std::string up = gpt2 ? "mlp.c_fc" : "mlp.up_proj";
+    add(prefix + up + ".weight", model_.ffn, model_.hidden, Split::Rows, sigma());
+    in_file(0, gpt2);
+    layer.up_weight.count = next_ - layer.up_weight.first;
+    if (model_.linear_bias) {
+      layer.up_bias = add(prefix + up + ".bias", model_.ffn, 0, Split::Rows, 0.0);
+    }
+    layer.down_weight = add(prefix + names_.down + ".weight", model_.hidden, model_.ffn,
+                            Split::Columns, residual_sigma());
+    in_file(0, gpt2);
+    if (model_.linear_bias) {
+      layer.down_bias = add(prefix + names_.down + ".bias", model_.hidden, 0, Split::None, 0.0);
+    }
+  }
+
+  void in_file(std::int64_t row, bool transposed) {
+    last().file_row = row;
+    last().file_transposed = transposed;
+  }
+
+  double sigma() const { return model_.initializer_range; }
+  /// GPT-2 scales the projections that end in the residual stream by 1/√(2·layers).
+  /// Source: Radford et al., Language Models are Unsupervised Multitask Learners, section 2.3.
+  double residual_sigma() const {
+    return model_.family == ModelFamily::Gpt2 ? sigma() / std::sqrt(2.0 * model_.layers) : sigma();
+  }
+
+  const Transformer& model_;
+  const StageSlice& slice_;
+  Names names_;
+  StageParameters result_;
+  std::int64_t next_ = 0;
+  std::int64_t bucket_first_ = 0;
+};
+
+}  // namespace
+
+StageParameters stage_parameters(const Transformer& model, const StageSlice& slice) {
+  ORRERY_CHECK(model.family == ModelFamily::Gpt2 || model.family == ModelFamily::Llama,
+               "only decoders have a parameter layout");
+  return LayoutBuilder(model, slice).build();
+}
+
+std::int64_t vocabulary_rows(const Transformer& model, int tensor_ways) {
+  return (std::int64_t{model.vocab} + tensor_ways - 1) / tensor_ways;
+}
+
+}  // namespace orrery::core

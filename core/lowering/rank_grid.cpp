@@ -1,0 +1,73 @@
+#include "core/lowering/rank_grid.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace orrery::core {
+namespace {
+
+int degree_of(const DensePlan& plan, Axis axis) {
+  switch (axis) {
+    case Axis::Tensor:
+      return plan.tensor;
+    case Axis::Context:
+      return plan.context;
+    case Axis::Sharding:
+      return plan.sharding;
+    case Axis::Expert:
+      return 1;  // Expert groups are drawn from the data ways; they add no ranks.
+    case Axis::Pipeline:
+      return plan.pipeline;
+    case Axis::Data:
+      return plan.data;
+  }
+  return 1;
+}
+
+}  // namespace
+
+RankGrid::RankGrid(const DensePlan& plan) {
+  for (const Axis axis : plan.axis_order) {
+    const int degree = degree_of(plan, axis);
+    places_[axis] = {degree, ranks_};
+    ranks_ *= degree;
+  }
+  ORRERY_CHECK(ranks_ == plan.devices(), "axis_order misses an axis of degree above 1");
+}
+
+int RankGrid::degree(Axis axis) const {
+  const auto place = places_.find(axis);
+  return place == places_.end() ? 1 : place->second.degree;
+}
+
+int RankGrid::coordinate(Rank rank, Axis axis) const {
+  const auto place = places_.find(axis);
+  if (place == places_.end()) return 0;
+  return rank.value / place->second.stride % place->second.degree;
+}
+
+Rank RankGrid::moved(Rank rank, Axis axis, int coordinate_there) const {
+  const auto place = places_.find(axis);
+  if (place == places_.end()) return rank;
+  return Rank(rank.value + (coordinate_there - coordinate(rank, axis)) * place->second.stride);
+}
+
+std::vector<Rank> RankGrid::group(Rank rank, const std::vector<Axis>& axes) const {
+  std::vector<Rank> members = {rank};
+  for (const Axis axis : axes) {
+    std::vector<Rank> wider;
+    for (const Rank member : members) {
+      for (int c = 0; c < degree(axis); ++c) wider.push_back(moved(member, axis, c));
+    }
+    members = std::move(wider);
+  }
+  std::sort(members.begin(), members.end());
+  return members;
+}
+
+int RankGrid::data_way(Rank rank) const {
+  return coordinate(rank, Axis::Data) * degree(Axis::Sharding) + coordinate(rank, Axis::Sharding);
+}
+
+}  // namespace orrery::core

@@ -1,0 +1,141 @@
+#include <algorithm>
+#include <bit>
+#include <string>
+
+#include "core/lowering/lowering_sparse.h"
+#include "core/lowering/sparse_roles.h"
+#include "core/network/parameter_server.h"
+
+namespace orrery::core {
+namespace {
+
+constexpr int kElementBytes = 4;  // Float32 throughout.
+
+/// Writes a server's buffers and blocks into its role.
+class Server : private RoleWriter {
+ public:
+  Server(Role& role, const SparseShape& shape) : RoleWriter(role), shape_(shape) {
+    width_ = shape.embedding.width();
+    add_shard();
+    add_push();
+    add_sums();
+  }
+
+  BlockId begin() {
+    BlockBuilder block = serving("begin serving");
+    block.compute("sum count", Zero{1}, {}, {all(sum_count_)}, Stream::Serve);
+    block.compute("sum index", Zero{all(index_).count}, {}, {all(index_)}, Stream::Serve);
+    return add_block(block);
+  }
+
+  BlockId pull() {
+    BlockBuilder block = serving("serve pulls");
+    for (int w = 0; w < shape_.workers; ++w) {
+      Instruction serve;
+      serve.label = "pull of worker " + std::to_string(w);
+      serve.operation = ServePull{PeerSlot(w), width_, keys_of_one_push()};
+      serve.stream = Stream::Serve;
+      serve.reads = {all(role_.shard->rows)};
+      block.add(std::move(serve));
+    }
+    return add_block(block);
+  }
+
+  BlockId push() {
+    BlockBuilder block = serving("serve pushes");
+    for (int w = 0; w < shape_.workers; ++w) serve_push(block, w);
+    return add_block(block);
+  }
+
+  BlockId update() {
+    BlockBuilder block = serving("update table");
+    block.set_pass(Pass::OptimizerStep);
+    const double touched = expected_keys(shape_.embedding, shape_.global_samples());
+    std::vector<View> writes = {all(role_.shard->rows)};
+    if (role_.shard->state) writes.push_back(all(*role_.shard->state));
+    block.compute(
+        "embedding",
+        UpdateTable{static_cast<std::int64_t>(touched / shape_.embedding.servers), width_},
+        {all(sum_keys_), all(sums_), all(sum_count_)}, writes, Stream::Serve);
+    return add_block(block);
+  }
+
+ private:
+  BlockBuilder serving(std::string name) const {
+    BlockBuilder block(role_, std::move(name), kElementBytes);
+    block.set_pass(Pass::Serve);
+    return block;
+  }
+
+  void serve_push(BlockBuilder& block, int worker) {
+    const std::string of = " of worker " + std::to_string(worker);
+    Instruction serve;
+    serve.label = "push" + of;
+    serve.operation = ServePush{PeerSlot(worker), width_, keys_of_one_push()};
+    serve.stream = Stream::Serve;
+    serve.writes = {all(push_keys_), all(push_gradients_), all(push_count_)};
+    block.add(std::move(serve));
+    block.compute("sum push" + of,
+                  SumPushedRows{static_cast<std::int64_t>(keys_of_one_push()), width_},
+                  {all(push_keys_), all(push_gradients_), all(push_count_)},
+                  {all(sum_keys_), all(sums_), all(sum_count_), all(index_)}, Stream::Serve);
+  }
+
+  double keys_of_one_push() const {
+    return expected_keys(shape_.embedding, shape_.samples) / shape_.embedding.servers;
+  }
+
+  void add_shard() {
+    const std::vector<std::int64_t> extents = {shard_rows(shape_.embedding), width_};
+    EmbeddingShard shard;
+    shard.rows = buffer("table rows", extents, BufferKind::Parameters, BufferScope::Run);
+    if (shape_.sparse_optimizer.kind == OptimizerKind::AdaGrad) {
+      shard.state = buffer("table state", extents, BufferKind::OptimizerState, BufferScope::Run);
+    }
+    role_.shard = shard;
+  }
+
+  /// One worker's push at a time: it is summed before the next is received.
+  void add_push() {
+    const std::int64_t most = std::min(shape_.slice_lookups(), shard_rows(shape_.embedding));
+    const auto communication = BufferKind::Communication;
+    const auto run = BufferScope::Run;
+    push_count_ = buffer("push count", {1}, communication, run, DType::Int32);
+    push_keys_ = buffer("push keys", {most}, communication, run, DType::Int32, push_count_);
+    push_gradients_ =
+        buffer("push gradients", {most, width_}, communication, run, DType::Float32, push_count_);
+  }
+
+  /// Room for every row that one step can touch on this server.
+  void add_sums() {
+    const std::int64_t pushed = shape_.slice_lookups() * shape_.slices * shape_.workers;
+    const std::int64_t capacity = std::min(pushed, shard_rows(shape_.embedding));
+    const auto entries =
+        static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(2 * capacity)));
+    const auto work = BufferKind::Workspace;
+    const auto run = BufferScope::Run;
+    sum_count_ = buffer("sum count", {1}, work, run, DType::Int32);
+    sum_keys_ = buffer("sum keys", {capacity}, work, run, DType::Int32, sum_count_);
+    sums_ = buffer("sums", {capacity, width_}, work, run, DType::Float32, sum_count_);
+    index_ = buffer("sum index", {entries}, work, run, DType::Int32);
+  }
+
+  const SparseShape& shape_;
+  int width_ = 0;
+  BufferId push_count_, push_keys_, push_gradients_;
+  BufferId sum_count_, sum_keys_, sums_, index_;
+};
+
+}  // namespace
+
+ServerBlocks add_server(Role& role, const SparseShape& shape) {
+  Server server(role, shape);
+  ServerBlocks blocks;
+  blocks.begin = server.begin();
+  blocks.pull = server.pull();
+  blocks.push = server.push();
+  blocks.update = server.update();
+  return blocks;
+}
+
+}  // namespace orrery::core
