@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "app/quantity_text.h"
@@ -32,15 +33,27 @@ core::Bytes memory_of(const Estimate& e) {
 }
 
 std::string plans_table(const PlanQuestion& question, const costmodel::SearchResult& result) {
-  Table table(
-      {"plan", "estimate", "simulated", unit_of(question), "MFU", "memory", "bubble", "comm."});
+  // Columns that say nothing of any of these plans are left out.
+  const auto any = [&](auto says) {
+    return std::any_of(result.ranked.begin(), result.ranked.end(),
+                       [&](const RankedPlan& r) { return says(r.estimate); });
+  };
+  const bool mfu = any([](const Estimate& e) { return e.mfu.has_value(); });
+  const bool bubble = any([](const Estimate& e) { return e.bubble_share > 0; });
+  std::vector<std::string> head = {"plan", "estimate", "simulated", unit_of(question), "memory"};
+  if (mfu) head.emplace_back("MFU");
+  if (bubble) head.emplace_back("bubble");
+  head.emplace_back("comm.");
+  Table table(std::move(head));
   for (const RankedPlan& ranked : result.ranked) {
     const Estimate& e = ranked.estimate;
-    const double faster = e.step / study::step_of(ranked);
-    table.add({core::describe(ranked.plan), text(e.step),
-               ranked.refined ? text(*ranked.refined) : "-", count(final_speed(ranked)),
-               e.mfu ? percent(*e.mfu * faster) : "-", text(memory_of(e)), percent(e.bubble_share),
-               percent(e.communication_share)});
+    std::vector<std::string> row = {core::describe(ranked.plan), text(e.step),
+                                    ranked.refined ? text(*ranked.refined) : "-",
+                                    count(final_speed(ranked)), text(memory_of(e))};
+    if (mfu) row.push_back(e.mfu ? percent(*e.mfu * (e.step / study::step_of(ranked))) : "-");
+    if (bubble) row.push_back(percent(e.bubble_share));
+    row.push_back(percent(e.communication_share));
+    table.add(std::move(row));
   }
   return table.text();
 }
@@ -80,10 +93,20 @@ std::string wrapped(const std::string& words, std::size_t indent) {
 
 std::string best_against_next(const costmodel::SearchResult& result) {
   if (result.ranked.size() < 2) return {};
+  const RankedPlan& best = result.ranked[0];
   const RankedPlan& next = result.ranked[1];
-  return "\n" + wrapped("Why the best beats the next: " + core::describe(next.plan) + " takes " +
-                            costmodel::why_slower(result.ranked[0].estimate, next.estimate) + ".",
-                        0);
+  std::string why = "Why the best beats the next: " + core::describe(next.plan) + " takes ";
+  if (best.refined && next.refined) {
+    why += fmt::format("{} when simulated, against {}", text(*next.refined), text(*best.refined));
+  } else {
+    why += fmt::format("{}, against {}", text(next.estimate.step), text(best.estimate.step));
+  }
+  // The simulator may see what the estimate does not: links shared by unlike communications.
+  why += next.estimate.step > best.estimate.step
+             ? "; by the estimate " + costmodel::why_slower(best.estimate, next.estimate) + "."
+             : "; the estimate, which lets no two kinds of communication meet on a link, sees no "
+               "such difference.";
+  return "\n" + wrapped(why, 0);
 }
 
 }  // namespace

@@ -167,8 +167,13 @@ TEST_F(CommandLine, JsonIsForScripts) {
 }
 
 TEST_F(CommandLine, TablesFitAHundredColumns) {
+  const std::string configs = ORRERY_SOURCE_DIR "/configs/";
+  const std::string click_through = "plan --model " + configs + "models/deepfm.toml --cluster " +
+                                    configs + "clusters/cpu-4node.toml --job " + configs +
+                                    "jobs/deepfm.toml --explain";
   for (const std::string& command :
-       {plan_ + " --explain", std::string("simulate plan.toml"), std::string("run plan.toml")}) {
+       {plan_ + " --explain", click_through, std::string("simulate plan.toml"),
+        std::string("run plan.toml")}) {
     std::istringstream lines(orrery(command).out);
     for (std::string line; std::getline(lines, line);) {
       EXPECT_LE(
