@@ -81,7 +81,7 @@ std::string wrapped(const std::string& words, std::size_t indent) {
   for (std::size_t at = 0; at < words.size();) {
     const std::size_t end = std::min(words.find(' ', at), words.size());
     const std::string word = words.substr(at, end - at);
-    if (line.size() + word.size() > kColumns && line.size() > indent) {
+    if (line.size() > indent && line.size() + 1 + word.size() > kColumns) {
       lines += line + "\n";
       line = margin;
     }

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "operator_oracle.h"
+#include "tests/engine/operator_oracle.h"
 
 namespace orrery::engine {
 namespace {

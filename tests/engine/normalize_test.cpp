@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "operator_oracle.h"
+#include "tests/engine/operator_oracle.h"
 
 namespace orrery::engine {
 namespace {

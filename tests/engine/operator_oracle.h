@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/safetensors.h"
-#include "parity_fixture.h"
+#include "tests/engine/parity_fixture.h"
 
 namespace orrery::engine {
 

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "operator_oracle.h"
+#include "tests/engine/operator_oracle.h"
 
 namespace orrery::engine {
 namespace {

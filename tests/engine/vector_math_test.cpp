@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "operator_oracle.h"
+#include "tests/engine/operator_oracle.h"
 
 namespace orrery::engine {
 namespace {
