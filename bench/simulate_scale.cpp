@@ -79,7 +79,6 @@ int main() {
   const double llama = measure(from_plan("llama-3-70b-512"));
   measure(from_plan("megatron-1t-3072"));
   measure(llama_405b());
-  fmt::print("simulate-scale: one step of Llama 3 70B on 512 devices is simulated in {:.2f} s\n",
-             llama);
+  fmt::print("\nsimulate-scale-llama-3-70b-seconds {:.2f}\n", llama);
   return 0;
 }
