@@ -33,6 +33,7 @@ void print_loss(const engine::StepReport& report, int steps) {
   if (report.loss) line += fmt::format("  loss {:8.5f}", *report.loss);
   if (report.gradient_norm) line += fmt::format("  norm {:8.4f}", *report.gradient_norm);
   fmt::print("{}  {}\n", line, text(core::Seconds(report.seconds)));
+  std::fflush(stdout);
 }
 
 engine::ExecuteOptions options_of(const RunFlags& flags, int steps, Progress& progress) {
