@@ -211,14 +211,16 @@ struct LogisticLoss {
   std::int64_t samples;
   double scale;  ///< 1 / samples of the global batch.
 };
-/// Server: adds one worker's pushed gradients to the step's sums, so that gradients of equal rows
-/// are summed in the order in which the program serves the pushes. sums[slot(key), :] +=
-/// gradients[i, :]; a new key takes the next slot. `index` finds slots: an open-addressing hash
-/// table of slot + 1, 0 = empty, of 2^n ≥ 2·capacity entries. reads: keys, gradients, count.
-/// writes: sum keys I32[capacity], sums F[capacity, width], sum count I32[1], index I32[2^n].
+/// Server: adds the pushes of a slice to the step's sums, in the order of the workers' ranks whatever
+/// the order in which they were served. sums[slot(key), :] += gradients[i, :]; a new key takes the
+/// next slot. `index` finds slots: an open-addressing hash table of slot + 1, 0 = empty, of
+/// 2^n ≥ 2·capacity entries.
+/// reads: keys, gradients, count of the worker at each peer slot. writes: sum keys I32[capacity],
+/// sums F[capacity, width], sum count I32[1], index I32[2^n].
 struct SumPushedRows {
-  std::int64_t expected_rows;  ///< Rows of one push, expected (for the cost).
+  std::int64_t expected_rows;  ///< Rows of all these pushes, expected (for the cost).
   int width;
+  int workers;
 };
 /// Server: updates the rows whose gradients were summed with the job's sparse optimizer.
 /// AdaGrad: state += g²; row −= lr · g / (√state + ε).

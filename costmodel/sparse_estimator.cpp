@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <vector>
 
 #include "core/check/program_check.h"
@@ -22,17 +21,26 @@ using core::Seconds;
 
 constexpr double kGiB = 1073741824.0;
 
+/// What one server does with one worker.
+struct Turn {
+  std::size_t worker = 0;
+  Seconds time;
+};
+/// The turns of each server, in order: server s begins with worker s.
+using Turns = std::vector<std::vector<Turn>>;
+
 /// Durations of the parts that a slice passes through, and of the step's ends.
 struct Parts {
-  Seconds load;               ///< Reading a slice's samples and finding its unique keys.
-  std::vector<Seconds> pull;  ///< Of each worker from all servers: its turn.
-  Seconds train_to_push;      ///< From rows to their gradients.
-  Seconds train;              ///< The whole slice.
-  std::vector<Seconds> push;  ///< Of each worker to all servers, and the summing there.
-  Seconds update_table;       ///< At a server.
-  Seconds begin;              ///< Zeroing of dense gradients.
-  Seconds reduce;             ///< All-reduces of dense gradients and loss.
-  Seconds update_dense;       ///< Norm and optimizer of the dense parameters.
+  Seconds load;  ///< Reading a slice's samples and finding its unique keys.
+  Turns pull;
+  Seconds train_to_push;  ///< From rows to their gradients.
+  Seconds train;          ///< The whole slice.
+  Turns push;
+  Seconds sum_pushes;    ///< Of a slice, at a server.
+  Seconds update_table;  ///< At a server.
+  Seconds begin;         ///< Zeroing of dense gradients.
+  Seconds reduce;        ///< All-reduces of dense gradients and loss.
+  Seconds update_dense;  ///< Norm and optimizer of the dense parameters.
 };
 
 class SparseCost {
@@ -67,7 +75,10 @@ class SparseCost {
       p.train_to_push = until_push(block);
     }
     if (block.name == "serve pulls") p.pull = pulls(block);
-    if (block.name == "serve pushes") p.push = pushes(block);
+    if (block.name == "serve pushes") {
+      p.push = pushes(block);
+      p.sum_pushes = busy(block, core::Stream::Serve);
+    }
     if (block.name == "update table") p.update_table = busy(block, core::Stream::Serve);
     if (block.name == "update") {
       p.update_dense = computing;
@@ -106,52 +117,63 @@ class SparseCost {
     return sum;
   }
 
-  std::vector<Seconds> pulls(const core::Block& block) const {
-    std::vector<Seconds> turns;
+  Turns pulls(const core::Block& block) const {
     for (const core::Instruction& i : block.instructions) {
       const auto* pull = std::get_if<core::ServePull>(&i.operation);
       if (pull == nullptr) continue;
       const core::PullMessages bytes = core::pull_messages(pull->expected_keys, pull->width);
-      const int worker = static_cast<int>(turns.size());
-      turns.push_back(turn(worker, bytes.request) + turn(worker, bytes.answer));
+      return turns([&](int server, Rank worker) {
+        return message(server, worker, bytes.request) + message(server, worker, bytes.answer);
+      });
     }
-    return turns;
+    return {};
   }
 
-  std::vector<Seconds> pushes(const core::Block& block) const {
-    std::vector<Seconds> turns;
+  Turns pushes(const core::Block& block) const {
     for (const core::Instruction& i : block.instructions) {
-      if (const auto* push = std::get_if<core::ServePush>(&i.operation)) {
-        const int worker = static_cast<int>(turns.size());
-        turns.push_back(turn(worker, core::push_message(push->expected_keys, push->width)));
-      } else {
-        turns.back() += duration(i);  // The summing of the push before.
+      const auto* push = std::get_if<core::ServePush>(&i.operation);
+      if (push == nullptr) continue;
+      const Bytes bytes = core::push_message(push->expected_keys, push->width);
+      return turns([&](int server, Rank worker) { return message(server, worker, bytes); });
+    }
+    return {};
+  }
+
+  /// time(server, worker) of every server's turns.
+  template <class Time>
+  Turns turns(Time time) const {
+    Turns all;
+    for (int s = 0; s < plan_.servers; ++s) {
+      const Rank server = program_.groups[1].members[static_cast<std::size_t>(s)];
+      auto& mine = all.emplace_back();
+      for (const Rank worker : program_.ranks[server.index()].peers) {
+        mine.push_back({worker.index(), time(s, worker)});
       }
     }
-    return turns;
+    return all;
   }
 
-  /// One message between a worker and each of the servers at once: what crosses the worker's card
-  /// or its port, or the card of the node with most servers.
-  Seconds turn(int worker, Bytes each) const {
+  /// One message between a worker and each of the servers that serve it at once, which are `server`
+  /// and those whole rounds of workers away: what crosses the worker's card or its port, or the
+  /// card of the server's node, where every server is busy.
+  Seconds message(int server, Rank worker, Bytes each) const {
     const std::vector<Rank>& servers = program_.groups[1].members;
-    const int node = cluster_.node_of(worker);
-    std::map<int, int> servers_on;
-    for (const Rank server : servers) {
-      if (server.value != worker) ++servers_on[cluster_.node_of(server.value)];
-    }
-    int inside = 0, across = 0, most_on_a_card = 0;
-    for (const auto& [there, count] : servers_on) {
-      (there == node ? inside : across) += count;
-      if (there == node) continue;
-      const core::NodeType& type = cluster_.node_type(there);
-      const int cards = std::max(1, std::min(type.network_cards, type.devices));
-      most_on_a_card = std::max(most_on_a_card, (count + cards - 1) / cards);
+    const int node = cluster_.node_of(worker.value);
+    const int server_node = cluster_.node_of(servers[static_cast<std::size_t>(server)].value);
+    int inside = 0, across = 0, beside = 0;
+    for (int s = 0; s < plan_.servers; ++s) {
+      const Rank rank = servers[static_cast<std::size_t>(s)];
+      const int there = cluster_.node_of(rank.value);
+      if (there == server_node) ++beside;
+      if (rank == worker || s % plan_.workers != server % plan_.workers) continue;
+      (there == node ? inside : across) += 1;
     }
     Seconds longest;
     if (inside > 0) longest = message_time(each * inside, true, true, 1, fabric_);
     if (across > 0) {
-      const int load = std::max(across, most_on_a_card);
+      const core::NodeType& type = cluster_.node_type(server_node);
+      const int cards = std::max(1, std::min(type.network_cards, type.devices));
+      const int load = std::max(across, (beside + cards - 1) / cards);
       longest = std::max(longest, message_time(each * load, false, true, 1, fabric_));
     }
     return longest;
@@ -176,16 +198,19 @@ class SparseCost {
   core::DType precision_;
 };
 
-/// Slices and workers one by one through the servers' queue.
+/// Slices and turns one by one through each server's queue.
 Seconds step_time(const Parts& p, const core::SparsePlan& plan) {
   const auto workers = static_cast<std::size_t>(plan.workers);
+  const auto servers = static_cast<std::size_t>(plan.servers);
   std::vector<Seconds> rows(workers), next_rows(workers), push_ready(workers);
-  std::vector<Seconds> compute_free(workers, p.begin);
-  Seconds server_free;
+  std::vector<Seconds> compute_free(workers, p.begin), server_free(servers);
   const auto pull = [&](int slice) {
-    for (std::size_t w = 0; w < workers; ++w) {
-      server_free = std::max(server_free, p.load * (slice + 1)) + p.pull[w];
-      next_rows[w] = server_free;
+    next_rows.assign(workers, Seconds());
+    for (std::size_t s = 0; s < servers; ++s) {
+      for (const Turn& turn : p.pull[s]) {
+        server_free[s] = std::max(server_free[s], p.load * (slice + 1)) + turn.time;
+        next_rows[turn.worker] = std::max(next_rows[turn.worker], server_free[s]);
+      }
     }
   };
   pull(0);
@@ -197,12 +222,16 @@ Seconds step_time(const Parts& p, const core::SparsePlan& plan) {
       push_ready[w] = start + p.train_to_push;
       compute_free[w] = start + p.train;
     }
-    for (std::size_t w = 0; w < workers; ++w) {
-      server_free = std::max(server_free, push_ready[w]) + p.push[w];
+    for (std::size_t s = 0; s < servers; ++s) {
+      for (const Turn& turn : p.push[s]) {
+        server_free[s] = std::max(server_free[s], push_ready[turn.worker]) + turn.time;
+      }
+      server_free[s] += p.sum_pushes;
     }
   }
+  const Seconds served = *std::max_element(server_free.begin(), server_free.end());
   const Seconds trained = *std::max_element(compute_free.begin(), compute_free.end());
-  return std::max(server_free + p.update_table, trained + p.reduce + p.update_dense);
+  return std::max(served + p.update_table, trained + p.reduce + p.update_dense);
 }
 
 MemoryByTerm memory_of(const core::Role& role, const core::Device& device) {

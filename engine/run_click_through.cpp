@@ -1,6 +1,9 @@
 #include "engine/run_click_through.h"
 
+#include <algorithm>
+#include <numeric>
 #include <span>
+#include <vector>
 
 #include "core/error.h"
 #include "engine/criteo.h"
@@ -17,6 +20,14 @@ namespace {
 template <class Element>
 std::span<Element> span_of(Element* data, std::int64_t count) {
   return {data, static_cast<std::size_t>(count)};
+}
+
+/// Peer slots in the order of their ranks.
+std::vector<std::size_t> slots_by_rank(const std::vector<core::Rank>& peers) {
+  std::vector<std::size_t> slots(peers.size());
+  std::iota(slots.begin(), slots.end(), std::size_t{0});
+  std::ranges::sort(slots, {}, [&](std::size_t slot) { return peers[slot]; });
+  return slots;
 }
 
 /// Shapes of an interaction's operands.
@@ -90,15 +101,18 @@ void run(const core::LogisticLoss& op, const OperatorContext& context) {
 
 void run(const core::SumPushedRows& op, const OperatorContext& context) {
   const Operands at(context);
-  const std::int32_t count = *at.ints(2, 1);
   const std::int64_t capacity = context.writes[0].count;
   const std::int64_t entries = context.writes[3].count;
-  sum_pushed_rows({.keys = span_of(at.ints_out(0, capacity), capacity),
-                   .sums = span_of(at.out(1, capacity * op.width), capacity * op.width),
-                   .count = at.ints_out(2, 1),
-                   .index = span_of(at.ints_out(3, entries), entries),
-                   .width = op.width},
-                  span_of(at.ints(0, count), count), at.in(1, std::int64_t{count} * op.width));
+  const PushedRows sums{.keys = span_of(at.ints_out(0, capacity), capacity),
+                        .sums = span_of(at.out(1, capacity * op.width), capacity * op.width),
+                        .count = at.ints_out(2, 1),
+                        .index = span_of(at.ints_out(3, entries), entries),
+                        .width = op.width};
+  for (const std::size_t slot : slots_by_rank(context.program.binding->peers)) {
+    const std::int32_t count = *at.ints(3 * slot + 2, 1);
+    sum_pushed_rows(sums, span_of(at.ints(3 * slot, count), count),
+                    at.in(3 * slot + 1, std::int64_t{count} * op.width));
+  }
 }
 
 void run(const core::UpdateTable& op, const OperatorContext& context) {

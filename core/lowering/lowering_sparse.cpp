@@ -1,5 +1,6 @@
 #include "core/lowering/lowering_sparse.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -151,6 +152,14 @@ class Roles {
   std::optional<RoleId> ids_[2][2];
 };
 
+/// The order in which a server serves the workers: server s begins with worker s, so that at any
+/// time the servers serve different workers and no worker's link is everybody's.
+std::vector<Rank> turns(std::vector<Rank> workers, int server) {
+  const auto first = server % static_cast<int>(workers.size());
+  std::rotate(workers.begin(), workers.begin() + first, workers.end());
+  return workers;
+}
+
 }  // namespace
 
 Program lower_sparse(const Plan& plan, const Model& model, const Cluster& cluster, const Job& job) {
@@ -180,8 +189,8 @@ Program lower_sparse(const Plan& plan, const Model& model, const Cluster& cluste
       binding.data_way = r;
     }
     if (serves) {
-      binding.peers = workers.members;
       binding.server = r - first_server;
+      binding.peers = turns(workers.members, *binding.server);
     }
     program.ranks.push_back(std::move(binding));
   }

@@ -5,8 +5,8 @@
 //   worker  pull s:   load samples ─ unique keys ─▶ Pull ────┐
 //           train s:  rows ─ interact ─ MLP ─ loss ─ backward ─ row gradients ─▶ Push ─ weight
 //           gradients update:   all-reduce of the dense gradients ─ optimizer step
-//   server  pull s:   ServePull of each worker
-//           push s:   ServePush of each worker, each added to the step's sums
+//   server  pull s:   ServePull of each worker, server s beginning with worker s
+//           push s:   ServePush of each worker likewise; then their sum in the workers' order
 //           update:   the summed rows' optimizer step
 //
 // Slice s + 1 is pulled before slice s is trained, so that its rows arrive meanwhile. Rows change

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 #include <string>
+#include <vector>
 
 #include "core/lowering/lowering_sparse.h"
 #include "core/lowering/sparse_roles.h"
@@ -17,7 +18,7 @@ class Server : private RoleWriter {
   Server(Role& role, const SparseShape& shape) : RoleWriter(role), shape_(shape) {
     width_ = shape.embedding.width();
     add_shard();
-    add_push();
+    add_pushes();
     add_sums();
   }
 
@@ -30,10 +31,10 @@ class Server : private RoleWriter {
 
   BlockId pull() {
     BlockBuilder block = serving("serve pulls");
-    for (int w = 0; w < shape_.workers; ++w) {
+    for (int turn = 0; turn < shape_.workers; ++turn) {
       Instruction serve;
-      serve.label = "pull of worker " + std::to_string(w);
-      serve.operation = ServePull{PeerSlot(w), width_, keys_of_one_push()};
+      serve.label = "pull, turn " + std::to_string(turn);
+      serve.operation = ServePull{PeerSlot(turn), width_, keys_of_one_push()};
       serve.stream = Stream::Serve;
       serve.reads = {all(role_.shard->rows)};
       block.add(std::move(serve));
@@ -43,7 +44,21 @@ class Server : private RoleWriter {
 
   BlockId push() {
     BlockBuilder block = serving("serve pushes");
-    for (int w = 0; w < shape_.workers; ++w) serve_push(block, w);
+    std::vector<View> pushed;
+    for (int turn = 0; turn < shape_.workers; ++turn) {
+      const PushBuffers& push = pushes_[static_cast<std::size_t>(turn)];
+      Instruction serve;
+      serve.label = "push, turn " + std::to_string(turn);
+      serve.operation = ServePush{PeerSlot(turn), width_, keys_of_one_push()};
+      serve.stream = Stream::Serve;
+      serve.writes = {all(push.keys), all(push.gradients), all(push.count)};
+      pushed.insert(pushed.end(), serve.writes.begin(), serve.writes.end());
+      block.add(std::move(serve));
+    }
+    const double rows = keys_of_one_push() * shape_.workers;
+    block.compute("pushed rows",
+                  SumPushedRows{static_cast<std::int64_t>(rows), width_, shape_.workers}, pushed,
+                  {all(sum_keys_), all(sums_), all(sum_count_), all(index_)}, Stream::Serve);
     return add_block(block);
   }
 
@@ -67,20 +82,6 @@ class Server : private RoleWriter {
     return block;
   }
 
-  void serve_push(BlockBuilder& block, int worker) {
-    const std::string of = " of worker " + std::to_string(worker);
-    Instruction serve;
-    serve.label = "push" + of;
-    serve.operation = ServePush{PeerSlot(worker), width_, keys_of_one_push()};
-    serve.stream = Stream::Serve;
-    serve.writes = {all(push_keys_), all(push_gradients_), all(push_count_)};
-    block.add(std::move(serve));
-    block.compute("sum push" + of,
-                  SumPushedRows{static_cast<std::int64_t>(keys_of_one_push()), width_},
-                  {all(push_keys_), all(push_gradients_), all(push_count_)},
-                  {all(sum_keys_), all(sums_), all(sum_count_), all(index_)}, Stream::Serve);
-  }
-
   double keys_of_one_push() const {
     return expected_keys(shape_.embedding, shape_.samples) / shape_.embedding.servers;
   }
@@ -95,15 +96,24 @@ class Server : private RoleWriter {
     role_.shard = shard;
   }
 
-  /// One worker's push at a time: it is summed before the next is received.
-  void add_push() {
+  /// What one turn receives.
+  struct PushBuffers {
+    BufferId count, keys, gradients;
+  };
+
+  void add_pushes() {
     const std::int64_t most = std::min(shape_.slice_lookups(), shard_rows(shape_.embedding));
     const auto communication = BufferKind::Communication;
     const auto run = BufferScope::Run;
-    push_count_ = buffer("push count", {1}, communication, run, DType::Int32);
-    push_keys_ = buffer("push keys", {most}, communication, run, DType::Int32, push_count_);
-    push_gradients_ =
-        buffer("push gradients", {most, width_}, communication, run, DType::Float32, push_count_);
+    for (int turn = 0; turn < shape_.workers; ++turn) {
+      const std::string name = "push " + std::to_string(turn);
+      PushBuffers push;
+      push.count = buffer(name + " count", {1}, communication, run, DType::Int32);
+      push.keys = buffer(name + " keys", {most}, communication, run, DType::Int32, push.count);
+      push.gradients = buffer(name + " gradients", {most, width_}, communication, run,
+                              DType::Float32, push.count);
+      pushes_.push_back(push);
+    }
   }
 
   /// Room for every row that one step can touch on this server.
@@ -122,7 +132,7 @@ class Server : private RoleWriter {
 
   const SparseShape& shape_;
   int width_ = 0;
-  BufferId push_count_, push_keys_, push_gradients_;
+  std::vector<PushBuffers> pushes_;
   BufferId sum_count_, sum_keys_, sums_, index_;
 };
 

@@ -102,14 +102,16 @@ TEST(ExpectedKeys, CountsEachFieldByItself) {
   EXPECT_NEAR(expected_keys(embedding, 64), 26 * 200 * (1 - std::pow(1 - 1.0 / 200, 64)), 1e-6);
 }
 
-TEST(LowerSparse, ServesTheWorkersInOrderAndAddsTheirPushesInOrder) {
+TEST(LowerSparse, ServesTheWorkersInTurn) {
   const Program program = lowered({.workers = 2, .servers = 2, .slices = 1});
   ASSERT_EQ(program.ranks.size(), 4u);
   EXPECT_THAT(on_stream(program, Rank(0), Stream::ParameterServer), ElementsAre("pull0", "push0"));
   EXPECT_THAT(on_stream(program, Rank(3), Stream::Serve),
-              ElementsAre("sum count", "sum index", "pull of worker 00", "pull of worker 10",
-                          "push of worker 00", "sum push of worker 00", "push of worker 10",
-                          "sum push of worker 10", "embedding"));
+              ElementsAre("sum count", "sum index", "pull, turn 00", "pull, turn 10",
+                          "push, turn 00", "push, turn 10", "pushed rows0", "embedding"));
+  // Server 0 begins with worker 0, server 1 with worker 1.
+  EXPECT_THAT(program.ranks[2].peers, ElementsAre(Rank(0), Rank(1)));
+  EXPECT_THAT(program.ranks[3].peers, ElementsAre(Rank(1), Rank(0)));
 }
 
 // Slice s + 1 is pulled before slice s is trained; the servers follow the same order.
@@ -118,10 +120,9 @@ TEST(LowerSparse, PullsTheNextSliceBeforeItTrainsThisOne) {
   EXPECT_THAT(on_stream(program, Rank(0), Stream::ParameterServer),
               ElementsAre("pull0", "pull1", "push0", "pull2", "push1", "push2"));
   EXPECT_THAT(on_stream(program, Rank(1), Stream::Serve),
-              ElementsAre("sum count", "sum index", "pull of worker 00", "pull of worker 01",
-                          "push of worker 00", "sum push of worker 00", "pull of worker 02",
-                          "push of worker 01", "sum push of worker 01", "push of worker 02",
-                          "sum push of worker 02", "embedding"));
+              ElementsAre("sum count", "sum index", "pull, turn 00", "pull, turn 01",
+                          "push, turn 00", "pushed rows0", "pull, turn 02", "push, turn 01",
+                          "pushed rows1", "push, turn 02", "pushed rows2", "embedding"));
 }
 
 TEST(LowerSparse, ColocatedRanksHaveBothLists) {
