@@ -60,6 +60,17 @@ void fit_products(core::Device& device, const Samples& samples) {
   device.peak = {{core::DType::Float32, fastest * beyond}};
 }
 
+double mean_share(const std::vector<costmodel::AttentionSample>& passes, bool backward) {
+  double sum = 0.0;
+  double count = 0.0;
+  for (const costmodel::AttentionSample& pass : passes) {
+    if (pass.backward != backward) continue;
+    sum += std::min(1.0, pass.share);
+    count += 1.0;
+  }
+  return sum / count;
+}
+
 void fit_attentions(core::Device& device, const Samples& samples) {
   const core::FlopsPerSecond peak = device.peak.at(core::DType::Float32);
   std::vector<costmodel::AttentionSample> passes;
@@ -76,7 +87,15 @@ void fit_attentions(core::Device& device, const Samples& samples) {
   const auto backward =
       std::count_if(passes.begin(), passes.end(), [](const auto& pass) { return pass.backward; });
   if (backward == 0 || backward == static_cast<std::ptrdiff_t>(passes.size())) return;
-  device.attention = costmodel::fit_attention(passes);
+  core::AttentionEfficiency fit = costmodel::fit_attention(passes);
+  // Where the sizes hardly vary, ceiling and half size are not told apart and may run away
+  // together: the mean share says as much.
+  if (fit.forward > 1.0 || fit.backward > 1.0) {
+    fit = {.forward = mean_share(passes, false),
+           .backward = mean_share(passes, true),
+           .half_rows = 0.0};
+  }
+  device.attention = fit;
 }
 
 std::vector<OperatorFit> quality_of(const core::Device& device,
