@@ -27,7 +27,7 @@ class SystemError : public std::runtime_error {
 }  // namespace orrery::core
 
 /// Aborts when our own invariant is broken. Never for bad input.
-#define ORRERY_CHECK(condition, why)                                              \
-  do {                                                                            \
+#define ORRERY_CHECK(condition, why)                                                     \
+  do {                                                                                   \
     if (!(condition)) ::orrery::core::check_failed(#condition, why, __FILE__, __LINE__); \
   } while (false)

@@ -18,14 +18,15 @@ struct Optimizer {
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 0.0;
-  bool decay_all = false;     ///< Decay every tensor; otherwise those with two dimensions or more.
+  bool decay_all = false;  ///< Decay every tensor; otherwise those with two dimensions or more.
   double initial_accumulator = 0.0;  ///< AdaGrad.
 };
 
 /// Buffers of optimizer state beside the parameters: 2 moments, 1 accumulator or none.
 int optimizer_state_count(OptimizerKind kind);
 
-/// lr(s) = peak·(s+1)/warmup for s < warmup, then final + ½(peak−final)(1+cos π(s−warmup)/(steps−warmup)).
+/// lr(s) = peak·(s+1)/warmup for s < warmup, then
+///   final + ½(peak − final)(1 + cos π(s − warmup)/(steps − warmup)).
 /// Without a schedule: lr constant.
 struct LearningRateSchedule {
   int warmup_steps = 0;
@@ -40,8 +41,8 @@ struct Data {
 };
 
 struct Job {
-  int sequence = 0;        ///< Tokens per sequence (transformers).
-  int global_batch = 0;    ///< Sequences (or click-through samples) per optimizer step.
+  int sequence = 0;      ///< Tokens per sequence (transformers).
+  int global_batch = 0;  ///< Sequences (or click-through samples) per optimizer step.
   DType precision = DType::Float32;
   Optimizer optimizer;                        ///< Of the dense parameters.
   std::optional<Optimizer> sparse_optimizer;  ///< Of embedding tables.
@@ -50,7 +51,8 @@ struct Job {
   int steps = 0;
   std::uint64_t seed = 0;
   std::optional<Data> data;
-  std::optional<std::string> initial_weights;  ///< A safetensors file; random from `seed` otherwise.
+  /// A safetensors file; random from `seed` otherwise.
+  std::optional<std::string> initial_weights;
 };
 
 /// Learning rate of step s (from 0).

@@ -28,28 +28,28 @@ struct Transformer {
   int layers = 0;
   int hidden = 0;
   int heads = 0;
-  int kv_heads = 0;      ///< = heads without grouped queries.
-  int head_dim = 0;      ///< hidden / heads unless config.json says otherwise.
-  int ffn = 0;           ///< Width of the feed-forward layer (of one expert).
+  int kv_heads = 0;  ///< = heads without grouped queries.
+  int head_dim = 0;  ///< hidden / heads unless config.json says otherwise.
+  int ffn = 0;       ///< Width of the feed-forward layer (of one expert).
   int vocab = 0;
   int max_positions = 0;
-  int token_types = 0;   ///< Rows of BERT's segment embedding; 0 elsewhere.
+  int token_types = 0;  ///< Rows of BERT's segment embedding; 0 elsewhere.
   Normalization normalization = Normalization::LayerNorm;
   bool post_norm = false;  ///< Normalise after the residual (BERT) instead of before.
   bool causal = true;
   ActivationKind activation = ActivationKind::GeluTanh;
   PositionKind position = PositionKind::Learned;
   double rope_theta = 10000.0;
-  /// config.json asks for scaled rotary frequencies (Llama 3.1), which Rotate does not compute: costs
-  /// are the same, but such a model is not trained.
+  /// config.json asks for scaled rotary frequencies (Llama 3.1), which Rotate does not compute:
+  /// costs are the same, but such a model is not trained.
   bool rope_scaled = false;
   std::optional<int> attention_window;  ///< Sliding window in tokens; longer sequences are refused.
   double norm_epsilon = 1e-5;
   bool qkv_bias = false;
   bool linear_bias = false;  ///< Biases of the attention projection and the feed-forward layers.
   bool tied_embeddings = false;
-  bool mlm_head = false;     ///< BERT's dense + normalisation + biased decoder head.
-  int experts = 1;           ///< 1 = dense.
+  bool mlm_head = false;  ///< BERT's dense + normalisation + biased decoder head.
+  int experts = 1;        ///< 1 = dense.
   int experts_per_token = 1;
   double initializer_range = 0.02;
 
@@ -73,7 +73,7 @@ struct ClickThrough {
   std::vector<EmbeddingTable> tables;
   std::vector<int> mlp;  ///< Hidden widths; the output layer of width 1 is implied.
   Interaction interaction = Interaction::FactorizationMachine;
-  bool wide = true;      ///< A linear part: one more weight per table row and per dense feature.
+  bool wide = true;  ///< A linear part: one more weight per table row and per dense feature.
 };
 
 struct Model {

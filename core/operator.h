@@ -188,8 +188,9 @@ struct SumRowGrads {
   int width;
 };
 /// From embedded rows F[samples·lookups, dim (+1 if wide)] and dense features: the MLP's input
-/// [dense ; e_1 .. e_F] and the shallow part of the logit: bias, + Σ_f wide_f + wide_dense·x if wide,
-/// + ½ Σ_d ((Σ_f e_fd)² − Σ_f e_fd²) for a factorization machine.
+/// [dense ; e_1 .. e_F] and the shallow part of the logit:
+///   bias, + Σ_f wide_f + wide_dense·x if wide,
+///   + ½ Σ_d ((Σ_f e_fd)² − Σ_f e_fd²) for a factorization machine.
 /// reads: embedded, dense, bias [, wide_dense]. writes: mlp input, shallow F[samples].
 struct Interact {
   std::int64_t samples;
@@ -211,12 +212,11 @@ struct LogisticLoss {
   std::int64_t samples;
   double scale;  ///< 1 / samples of the global batch.
 };
-/// Server: adds the pushes of a slice to the step's sums, in the order of the workers' ranks whatever
-/// the order in which they were served. sums[slot(key), :] += gradients[i, :]; a new key takes the
-/// next slot. `index` finds slots: an open-addressing hash table of slot + 1, 0 = empty, of
-/// 2^n ≥ 2·capacity entries.
-/// reads: keys, gradients, count of the worker at each peer slot. writes: sum keys I32[capacity],
-/// sums F[capacity, width], sum count I32[1], index I32[2^n].
+/// Server: adds the pushes of a slice to the step's sums, in the order of the workers' ranks
+/// whatever the order in which they were served. sums[slot(key), :] += gradients[i, :]; a new key
+/// takes the next slot. `index` finds slots: an open-addressing hash table of slot + 1, 0 = empty,
+/// of 2^n ≥ 2·capacity entries. reads: keys, gradients, count of the worker at each peer slot.
+/// writes: sum keys I32[capacity], sums F[capacity, width], sum count I32[1], index I32[2^n].
 struct SumPushedRows {
   std::int64_t expected_rows;  ///< Rows of all these pushes, expected (for the cost).
   int width;

@@ -32,9 +32,9 @@ struct DensePlan {
   int context = 1;
   int expert = 1;  ///< Divides data · sharding.
   bool sequence_parallel = false;
-  int virtual_stages = 1;             ///< Model chunks per device (Interleaved).
+  int virtual_stages = 1;                  ///< Model chunks per device (Interleaved).
   std::vector<int> layers_per_stage = {};  ///< pipeline · virtual_stages entries, in model order.
-  int microbatch = 1;                 ///< Sequences per microbatch.
+  int microbatch = 1;                      ///< Sequences per microbatch.
   PipelineSchedule schedule = PipelineSchedule::OneFOneB;
   Recompute recompute = Recompute::None;
   /// From neighbouring ranks outwards.

@@ -15,8 +15,17 @@ namespace orrery::core {
 
 /// What a span is, for colours, legends and sums.
 enum class SpanKind {
-  Load, Forward, Recompute, Backward, WeightGrad, OptimizerStep,
-  TensorCommunication, PipelineCommunication, DataCommunication, ParameterServer, Serve
+  Load,
+  Forward,
+  Recompute,
+  Backward,
+  WeightGrad,
+  OptimizerStep,
+  TensorCommunication,
+  PipelineCommunication,
+  DataCommunication,
+  ParameterServer,
+  Serve
 };
 inline constexpr int kSpanKinds = 11;
 std::string_view span_kind_name(SpanKind);
@@ -83,7 +92,7 @@ struct Trace {
   std::map<std::string, std::string> about;  ///< "plan", "model", "cluster", ...
   std::vector<Lane> lanes;                   ///< Sorted by (rank, stream).
   std::vector<std::string> names;
-  std::vector<Span> spans;                   ///< Sorted by (lane, start), the lane's program order.
+  std::vector<Span> spans;  ///< Sorted by (lane, start), the lane's program order.
   /// Spans that span i waited for: dependencies[dependency_begin[i] .. dependency_begin[i+1]).
   std::vector<std::int64_t> dependency_begin;
   std::vector<std::int32_t> dependencies;
@@ -100,8 +109,8 @@ struct Trace {
   Seconds duration() const;  ///< Latest end of a span.
 };
 
-/// Turns per-rank records into a Trace: interns names, sorts, and derives dependencies and flows from
-/// the Program. Both interpreters use it.
+/// Turns per-rank records into a Trace: interns names, sorts, and derives dependencies and flows
+/// from the Program. Both interpreters use it.
 class TraceBuilder {
  public:
   explicit TraceBuilder(const Program& program) : program_(program) {}

@@ -4,16 +4,14 @@
 //
 // A phase is a latency, then transfers that move together in proportion to their bytes (the steps
 // of a ring wait for each other, so no part runs ahead), hence
-//   T = Σ_phases ( latency + max_links( bytes on the link / β ) )        when nothing else uses the
-//   links.
+//   T = Σ_phases ( latency + max_links( bytes on the link / β ) )    when nothing else uses them.
 //
 // With n members and S bytes (Collective::bytes) on links of equal α and β this is
 //   ring          all-reduce 2(n−1)·α + 2(n−1)/n · S/β; reduce-scatter and all-gather half of it;
 //                 broadcast (n−1)·α + S/β
 //   tree          all-reduce 2·⌊log2 n⌋·α + 2·S/β (at most; double binary tree, pipelined)
-//   hierarchical  ring reduce-scatter in each node, rings across nodes, ring all-gather in each
-//   node direct        every pair at once: all-to-all, reduce-scatter, all-gather α + (n−1)/n ·
-//   S/β,
+//   hierarchical  rings: reduce-scatter in each node, all-reduce across nodes, all-gather in each
+//   direct        every pair at once: all-to-all, reduce-scatter, all-gather α + (n−1)/n · S/β,
 //                 all-reduce twice that, broadcast α + (n−1)·S/β
 // Source: Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005 (rings, direct); Sanders, Speck, Träff,
 // Parallel Computing 35(12), 2009 (two trees).

@@ -2,10 +2,10 @@
 // The cluster as a directed graph. Vertices are ranks, fabrics, cards and switches; an edge is
 // either a link (a capacity with α and β) or an attachment (costs nothing).
 //
-//   Switch, CubeMesh          PcieTree                          Memory
-//   rank ──▶ fabric ──▶ rank  rank ──▶ up ══▶ host ══▶ down ──▶ rank   rank ──▶ in ══▶ host ──▶
-//   rank
-//     ╰┄┄▶ card                            ╰┄┄▶ card                            ╰┄┄▶ card
+//   Switch, CubeMesh   rank ──▶ fabric ──▶ rank                  rank ┄┄▶ card
+//   PcieTree           rank ──▶ up ══▶ host ══▶ down ──▶ rank    host ┄┄▶ card
+//   Memory             rank ──▶ in ══▶ host ──▶ rank             host ┄┄▶ card
+//
 //   ──▶ a device's port   ══▶ shared by the node's devices (host bridge; memory)   ┄┄▶ attachment
 //
 //   card ──▶ switch ──▶ card                      star
