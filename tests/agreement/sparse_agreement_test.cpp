@@ -16,6 +16,7 @@
 #include "engine/execute.h"
 #include "sim/simulate.h"
 #include "tests/agreement/trace_agreement.h"
+#include "tests/core/plan_name.h"
 
 namespace orrery::agreement {
 namespace {
@@ -182,8 +183,8 @@ INSTANTIATE_TEST_SUITE_P(
                       core::SparsePlan{.workers = 2, .servers = 2},
                       core::SparsePlan{.workers = 4, .servers = 2, .slices = 2},
                       core::SparsePlan{.workers = 1, .servers = 1, .colocated = true, .slices = 4},
-                      core::SparsePlan{
-                          .workers = 4, .servers = 2, .colocated = true, .slices = 2}));
+                      core::SparsePlan{.workers = 4, .servers = 2, .colocated = true, .slices = 2}),
+    core::sparse_plan_name);
 
 // DeepFM's real tables, 33.8 million rows, on 4 workers and 4 servers of configs' CPU cluster.
 TEST(SparsePlan, OfConfigsSimulates) {

@@ -9,6 +9,7 @@
 #include "core/check/program_check.h"
 #include "core/error.h"
 #include "core/network/unique_keys.h"
+#include "tests/core/plan_name.h"
 
 namespace orrery::core {
 namespace {
@@ -243,7 +244,8 @@ INSTANTIATE_TEST_SUITE_P(
                       SparsePlan{.workers = 4, .servers = 1, .slices = 2},
                       SparsePlan{.workers = 1, .servers = 3, .slices = 4},
                       SparsePlan{.workers = 1, .servers = 1, .colocated = true, .slices = 2},
-                      SparsePlan{.workers = 3, .servers = 2, .colocated = true, .slices = 4}));
+                      SparsePlan{.workers = 3, .servers = 2, .colocated = true, .slices = 4}),
+    sparse_plan_name);
 
 TEST(LowerSparse, RefusesAPlanForAnotherCluster) {
   Plan plan;

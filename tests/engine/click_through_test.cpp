@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "engine/execute.h"
 #include "engine/safetensors.h"
+#include "tests/core/plan_name.h"
 #include "tests/engine/parity_fixture.h"
 #include "tests/engine/temporary_folder.h"
 
@@ -143,7 +144,8 @@ INSTANTIATE_TEST_SUITE_P(
                       core::SparsePlan{.workers = 4, .servers = 1, .slices = 2},
                       core::SparsePlan{.workers = 1, .servers = 3, .slices = 4},
                       core::SparsePlan{.workers = 4, .servers = 4, .colocated = true, .slices = 2},
-                      core::SparsePlan{.workers = 4, .servers = 2, .colocated = true}));
+                      core::SparsePlan{.workers = 4, .servers = 2, .colocated = true}),
+    core::sparse_plan_name);
 
 // The start depends on the seed, not on the layout; a second epoch begins after 20 steps.
 TEST(ClickThrough, LearnsFromItsOwnStart) {

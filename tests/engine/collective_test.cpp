@@ -78,7 +78,9 @@ TEST_P(AllReduce, AddsInTheOrderOfTheMembers) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, AllReduce, testing::ValuesIn(kSizes));
+INSTANTIATE_TEST_SUITE_P(Sizes, AllReduce, testing::ValuesIn(kSizes), [](const auto& size) {
+  return "Ranks" + std::to_string(size.param.ranks) + "Count" + std::to_string(size.param.count);
+});
 
 // The order is that of the group, not of the ranks' numbers.
 TEST(AllReduceOrder, FollowsTheGroup) {
