@@ -164,6 +164,32 @@ Reason batch_mismatch(const DensePlan& d, const Job& job) {
       d.microbatch, job.global_batch, d.data, d.sharding, d.microbatch, per_microbatch);
 }
 
+// A Program lists every pass of a step: this many take some hundred megabytes. The largest
+// published plans have some ten thousand.
+constexpr std::int64_t kMostPasses = 1'000'000;
+// Bytes of a buffer are counted exactly, in doubles too, up to 2^53.
+constexpr double kMostElements = 1e15;
+
+Reason too_many_passes(const DensePlan& d, const Job& job) {
+  const std::int64_t count = microbatches(d, job.global_batch);
+  if (count * d.pipeline <= kMostPasses) return {};
+  return fmt::format(
+      "dense.microbatch = {}: {} microbatches on {} stages are more than the {} passes of a step "
+      "that a program can hold; use a larger microbatch, or a smaller global batch",
+      d.microbatch, count, d.pipeline, kMostPasses);
+}
+
+Reason activations_too_large(const DensePlan& d, const Transformer& t, const Job& job) {
+  const double width =
+      std::max({1.0 * t.hidden, 1.0 * t.ffn, 1.0 * t.vocab, 1.0 * t.heads * t.head_dim});
+  const double elements = 1.0 * d.microbatch * job.sequence * width;
+  if (elements <= kMostElements) return {};
+  return fmt::format(
+      "dense.microbatch = {}: a microbatch of sequences of {} tokens has activations of {:g} "
+      "elements; use at most {:g}",
+      d.microbatch, job.sequence, elements, kMostElements);
+}
+
 Reason sequence_too_long(const Transformer& t, const Job& job) {
   if (job.sequence < 1)
     return fmt::format("the job's sequence is {}; use at least 1", job.sequence);
@@ -210,7 +236,9 @@ Reason why_dense_invalid(const DensePlan& d, const Model& model, const Job& job,
   if (auto reason = stages_mismatch(d, t)) return reason;
   if (auto reason = tensor_mismatch(d, t)) return reason;
   if (auto reason = batch_mismatch(d, job)) return reason;
-  return sequence_too_long(t, job);
+  if (auto reason = too_many_passes(d, job)) return reason;
+  if (auto reason = sequence_too_long(t, job)) return reason;
+  return activations_too_large(d, t, job);
 }
 
 Reason click_through_not_covered(const ClickThrough& c) {
@@ -290,6 +318,24 @@ Reason sparse_counts(const SparsePlan& s, int devices) {
       devices);
 }
 
+Reason sparse_too_large(const SparsePlan& s, const ClickThrough& c, const Job& job) {
+  const std::int64_t passes = std::int64_t{s.workers} * s.slices;
+  if (passes > kMostPasses) {
+    return fmt::format(
+        "sparse.slices = {}: workers {} · slices {} = {} are more than the {} slices of a step "
+        "that "
+        "a program can hold; use fewer",
+        s.slices, s.workers, s.slices, passes, kMostPasses);
+  }
+  double width = c.dense_features;
+  for (const EmbeddingTable& table : c.tables) width += 1.0 * table.lookups_per_sample * table.dim;
+  const double elements = width * (1.0 * job.global_batch / static_cast<double>(passes));
+  if (elements <= kMostElements) return {};
+  return fmt::format(
+      "sparse.slices = {}: a slice's samples have {:g} looked-up numbers; use at most {:g}",
+      s.slices, elements, kMostElements);
+}
+
 Reason why_sparse_invalid(const SparsePlan& s, const Model& model, const Job& job, int devices) {
   if (!model.click_through) {
     return "[sparse] lays out embedding tables, but the model is a transformer; use [dense]";
@@ -302,7 +348,9 @@ Reason why_sparse_invalid(const SparsePlan& s, const Model& model, const Job& jo
   if (auto reason = click_through_not_covered(*model.click_through)) return reason;
   if (auto reason = sparse_job_not_covered(*model.click_through, job)) return reason;
   const std::int64_t parts = std::int64_t{s.workers} * s.slices;
-  if (job.global_batch >= 1 && job.global_batch % parts == 0) return {};
+  if (job.global_batch >= 1 && job.global_batch % parts == 0) {
+    return sparse_too_large(s, *model.click_through, job);
+  }
   return fmt::format(
       "sparse: the job's global batch of {} is no multiple of workers {} · slices {} = {}; change "
       "one of them",
@@ -408,6 +456,15 @@ std::string describe(const Plan& plan) {
   std::string text = plan.dense ? describe_dense(*plan.dense) : "";
   if (plan.sparse) text += (text.empty() ? "" : " + ") + describe_sparse(*plan.sparse);
   return text;
+}
+
+std::optional<std::string> why_not_covered(const Model& model, const Job& job) {
+  if (model.transformer) {
+    if (auto reason = model_not_covered(*model.transformer)) return reason;
+    return sequence_too_long(*model.transformer, job);
+  }
+  if (auto reason = click_through_not_covered(*model.click_through)) return reason;
+  return sparse_job_not_covered(*model.click_through, job);
 }
 
 std::optional<std::string> why_invalid(const Plan& plan, const Model& model, const Job& job,

@@ -83,6 +83,9 @@ std::vector<int> even_layers(int layers, int parts);
 /// "dp8 tp8 pp8 sh1 mb1 1f1b full": short, for tables.
 std::string describe(const Plan&);
 
+/// Why no plan at all can be lowered for that model and job; nullopt when some can.
+std::optional<std::string> why_not_covered(const Model&, const Job&);
+
 /// Why this plan cannot be lowered for that model, job and number of devices; nullopt when it can.
 /// Names the plan's key, the rule and a fix.
 std::optional<std::string> why_invalid(const Plan&, const Model&, const Job&, int devices);

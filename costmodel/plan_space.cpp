@@ -11,9 +11,13 @@ namespace {
 
 std::vector<int> divisors(int n) {
   std::vector<int> result;
-  for (int d = 1; d <= n; ++d) {
-    if (n % d == 0) result.push_back(d);
+  std::vector<int> large;
+  for (int d = 1; d <= n / d; ++d) {
+    if (n % d != 0) continue;
+    result.push_back(d);
+    if (d != n / d) large.push_back(n / d);
   }
+  result.insert(result.end(), large.rbegin(), large.rend());
   return result;
 }
 

@@ -74,6 +74,9 @@ class Search {
   Search(const core::Model& model, const core::Cluster& cluster, const core::Job& job,
          const SearchOptions& options)
       : model_(model), cluster_(cluster), job_(job), options_(options) {
+    if (const auto reason = core::why_not_covered(model, job)) {
+      throw core::ConfigError(fmt::format("{}: {}", model.name, *reason));
+    }
     if (model.transformer) {
       plans_ = dense_plans(model, cluster, job);
       dense_ = std::make_unique<DenseEstimator>(model, cluster, job);
@@ -98,7 +101,8 @@ class Search {
     for (const std::size_t i : order) result.ranked.push_back(ranked(i));
     refine(result.ranked);
     if (result.ranked.empty()) {
-      result.nothing_fits = closest([](const core::Plan&) { return true; });
+      result.nothing_fits =
+          plans_.empty() ? why_no_plan() : closest([](const core::Plan&) { return true; });
     } else if (dense_) {
       add_alternatives(result);
     }
@@ -176,6 +180,19 @@ class Search {
     if (!best) return "";
     return "even " + core::describe(plans_[*best]) +
            " does not fit: " + std::get<Infeasible>(verdicts_[*best]).why;
+  }
+
+  /// What is wrong with the plainest plan, where none can be lowered.
+  std::string why_no_plan() const {
+    core::Plan plan;
+    const int ranks = cluster_.devices();
+    if (dense_) {
+      plan.dense = core::DensePlan{.data = ranks, .layers_per_stage = {model_.transformer->layers}};
+    } else {
+      plan.sparse = core::SparsePlan{.workers = ranks, .servers = ranks, .colocated = true};
+    }
+    const auto reason = core::why_invalid(plan, model_, job_, ranks);
+    return "even " + core::describe(plan) + " cannot be: " + reason.value_or("");
   }
 
   void add_alternatives(SearchResult& result) const {

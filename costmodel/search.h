@@ -52,8 +52,7 @@ struct SearchResult {
   std::string nothing_fits;    ///< Where `ranked` is empty: what the closest plan lacks.
 };
 
-/// @throws ConfigError for a model that is neither a decoder that lowering covers nor
-/// click-through.
+/// @throws ConfigError for a model or job that no plan covers (core::why_not_covered).
 SearchResult search(const core::Model&, const core::Cluster&, const core::Job&,
                     const SearchOptions&);
 

@@ -11,9 +11,11 @@ namespace orrery::core {
 
 namespace {
 
-constexpr int kMaxNodes = 1'000'000;
+// The largest published clusters have some 10^5 accelerators; the time of a search and the memory
+// of a topology grow with them.
+constexpr int kMaxNodes = 250'000;
 constexpr int kMaxPerNode = 4096;
-constexpr std::int64_t kMaxDevices = 10'000'000;
+constexpr std::int64_t kMaxDevices = 250'000;
 
 GemmEfficiency read_gemm(TableReader reader) {
   GemmEfficiency gemm;

@@ -1,6 +1,8 @@
 #include "core/lowering/access_order.h"
 
 #include <algorithm>
+#include <bit>
+#include <limits>
 
 namespace orrery::core {
 namespace {
@@ -44,6 +46,32 @@ void join(Clock& into, const Clock& other) {
   for (std::size_t s = 0; s < kStreams; ++s) into[s] = std::max(into[s], other[s]);
 }
 
+void TouchedRanges::record(const Access& mine) {
+  const auto size_class = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(mine.count)));
+  position_[{size_class, mine.first, mine.count, mine.write}] = mine.position;
+}
+
+int TouchedRanges::latest_conflict(const Access& mine) const {
+  int latest = 0;
+  for (auto at = position_.begin(); at != position_.end();) {
+    const int size_class = at->first.size_class;
+    // No range of this class that starts earlier reaches mine.
+    const std::int64_t reach = mine.first - (std::int64_t{1} << size_class);
+    at = position_.lower_bound({size_class, reach, 0, false});
+    for (; at != position_.end() && at->first.size_class == size_class &&
+           at->first.first < mine.first + mine.count;
+         ++at) {
+      const Range& range = at->first;
+      if (conflict(mine, {range.first, range.count, at->second, mine.stream, range.write})) {
+        latest = std::max(latest, at->second);
+      }
+    }
+    at =
+        position_.lower_bound({size_class + 1, std::numeric_limits<std::int64_t>::min(), 0, false});
+  }
+  return latest;
+}
+
 std::vector<int> Hazards::conflicts(Instance instance, const Access& mine,
                                     const Clock& clock) const {
   const auto found = accesses_.find(instance);
@@ -51,25 +79,14 @@ std::vector<int> Hazards::conflicts(Instance instance, const Access& mine,
   std::vector<int> result;
   for (std::size_t s = 0; s < kStreams; ++s) {
     if (s == index_of(mine.stream)) continue;
-    int latest = 0;
-    for (const Access& other : found->second[s]) {
-      if (conflict(mine, other)) latest = std::max(latest, other.position);
-    }
+    const int latest = found->second[s].latest_conflict(mine);
     if (latest > clock[s]) result.push_back(latest);
   }
   return result;
 }
 
 void Hazards::record(Instance instance, const Access& mine) {
-  auto& list = accesses_[instance][index_of(mine.stream)];
-  const auto same = std::find_if(list.begin(), list.end(), [&](const Access& other) {
-    return other.first == mine.first && other.count == mine.count && other.write == mine.write;
-  });
-  if (same == list.end()) {
-    list.push_back(mine);
-  } else {
-    same->position = mine.position;
-  }
+  accesses_[instance][index_of(mine.stream)].record(mine);
 }
 
 Clock Clocks::before(Stream stream) const {

@@ -4,6 +4,8 @@
 // (core/check/program_check.h).
 
 #include <array>
+#include <compare>
+#include <cstdint>
 #include <map>
 #include <utility>
 #include <vector>
@@ -39,6 +41,27 @@ Instance instance_of(const Role&, BufferId, const Call&, int call_index);
 using Clock = std::array<int, kStreams>;
 void join(Clock& into, const Clock& other);
 
+/// The ranges of one buffer instance that one stream has touched, each with its latest position.
+/// Sorted by size class, then by start: those that overlap a range are found without visiting the
+/// others, of which a buffer of thousands of tensors has many.
+class TouchedRanges {
+ public:
+  void record(const Access&);
+  /// Latest position of an access that conflicts with this one; 0 where there is none.
+  int latest_conflict(const Access&) const;
+
+ private:
+  /// Size class w holds counts of 2^(w−1) to 2^w − 1.
+  struct Range {
+    int size_class = 0;
+    std::int64_t first = 0;
+    std::int64_t count = 0;
+    bool write = false;
+    auto operator<=>(const Range&) const = default;
+  };
+  std::map<Range, int> position_;
+};
+
 /// The accesses visited so far.
 class Hazards {
  public:
@@ -48,7 +71,7 @@ class Hazards {
   void forget(Instance instance) { accesses_.erase(instance); }
 
  private:
-  std::map<Instance, std::array<std::vector<Access>, kStreams>> accesses_;
+  std::map<Instance, std::array<TouchedRanges, kStreams>> accesses_;
 };
 
 /// Clocks of the instructions visited so far, in program order.

@@ -83,11 +83,15 @@ void add_waits_across(Role& role) {
   }
 }
 
-bool uses(const Instruction& instruction, BufferId buffer) {
-  const auto is = [buffer](const View& view) { return view.buffer == buffer; };
-  return std::any_of(instruction.reads.begin(), instruction.reads.end(), is) ||
-         std::any_of(instruction.writes.begin(), instruction.writes.end(), is) ||
-         instruction.guard == buffer;
+/// The last instruction of a block that uses each of the role's buffers; null where none does.
+std::vector<Instruction*> last_uses(const Role& role, Block& block) {
+  std::vector<Instruction*> last(role.buffers.size(), nullptr);
+  for (Instruction& instruction : block.instructions) {
+    for (const View& view : instruction.reads) last[view.buffer.index()] = &instruction;
+    for (const View& view : instruction.writes) last[view.buffer.index()] = &instruction;
+    if (instruction.guard) last[instruction.guard->index()] = &instruction;
+  }
+  return last;
 }
 
 /// Position in the step of each block's call on the first microbatch that it is called on.
@@ -104,6 +108,8 @@ std::vector<int> block_order(const Role& role) {
 
 void add_frees(Role& role) {
   const std::vector<int> order = block_order(role);
+  std::vector<std::vector<Instruction*>> last_in_block;
+  for (Block& block : role.blocks) last_in_block.push_back(last_uses(role, block));
   for (std::size_t b = 0; b < role.buffers.size(); ++b) {
     const BufferId buffer(b);
     const BufferScope scope = role.buffers[b].scope;
@@ -111,10 +117,7 @@ void add_frees(Role& role) {
     Instruction* last_of_microbatch = nullptr;
     std::optional<int> latest;
     for (std::size_t k = 0; k < role.blocks.size(); ++k) {
-      Instruction* last = nullptr;
-      for (Instruction& instruction : role.blocks[k].instructions) {
-        if (uses(instruction, buffer)) last = &instruction;
-      }
+      Instruction* last = last_in_block[k][b];
       if (last == nullptr) continue;
       if (scope == BufferScope::Call) {
         last->frees.push_back(buffer);
