@@ -7,6 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "core/config/atomic_file.h"
 #include "core/config/config_value.h"
@@ -89,15 +90,21 @@ class Builder : public Json::json_sax_t {
     move_to_token();
     key_at_ = at_;
     previous_end_ = *taken_;
+    if (!keys_.back().insert(key_).second) return fail(fmt::format("{}: is given twice", key_));
     return true;
   }
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::detail::exception& error) override {
     // nlohmann's sentence without its "[json.exception...] parse error at line 3, column 5: ".
-    const std::string what = error.what();
-    const auto colon = what.find(": ");
+    std::string what = error.what();
+    const auto name_end = what.find("] ");
+    if (what.starts_with("[json.exception") && name_end != std::string::npos) {
+      what.erase(0, name_end + 2);
+    }
+    if (what.starts_with("parse error"))
+      what.erase(0, std::min(what.find(": "), what.size() - 2) + 2);
     at_.advance(text_, position == 0 ? 0 : position - 1);
-    return fail(colon == std::string::npos ? what : what.substr(colon + 2));
+    return fail(what);
   }
 
   ConfigValue root;
@@ -143,10 +150,12 @@ class Builder : public Json::json_sax_t {
   bool open(T empty) {
     if (open_.size() == kDeepest) return fail("tables and arrays are nested too deep");
     open_.push_back(place(std::move(empty)));
+    keys_.emplace_back();
     return true;
   }
   bool close() {
     open_.pop_back();
+    keys_.pop_back();
     previous_end_ = *taken_;
     return true;
   }
@@ -159,6 +168,7 @@ class Builder : public Json::json_sax_t {
   Position at_;
   std::optional<std::string> error_;
   std::vector<ConfigValue*> open_;
+  std::vector<std::set<std::string>> keys_;  // So far, of each open table.
 };
 
 }  // namespace
