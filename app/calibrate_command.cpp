@@ -3,8 +3,10 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "app/output_file.h"
 #include "app/progress.h"
@@ -75,12 +77,18 @@ nlohmann::json json_of(const fs::path& folder, const study::CalibratedCluster& c
   return json;
 }
 
+// Every rank is a thread here, and every pair of them is measured.
+int most_ranks() { return std::max(64, static_cast<int>(2 * std::thread::hardware_concurrency())); }
+
 CLI::Validator one_or_even() {
   return {[](const std::string& text) {
             int ranks = 0;
             const bool number = CLI::detail::lexical_cast(text, ranks);
-            const bool allowed = number && (ranks == 1 || (ranks > 0 && ranks % 2 == 0));
-            return allowed ? std::string() : text + " is neither 1 nor an even number";
+            const bool allowed =
+                number && (ranks == 1 || (ranks > 0 && ranks % 2 == 0 && ranks <= most_ranks()));
+            return allowed ? std::string()
+                           : fmt::format("{} is neither 1 nor an even number up to {}", text,
+                                         most_ranks());
           },
           "1 or even"};
 }

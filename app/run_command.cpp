@@ -13,10 +13,12 @@
 #include "app/quantity_text.h"
 #include "app/step_text.h"
 #include "app/table.h"
+#include "core/config/read.h"
 #include "core/error.h"
 #include "core/trace/trace_file.h"
 #include "engine/execute.h"
 #include "engine/mpi_communicator.h"
+#include "study/machine_memory.h"
 #include "study/predicted_measured.h"
 #include "study/simulate_plan.h"
 
@@ -107,6 +109,14 @@ struct Prepared {
   int steps = 0;
 };
 
+// What a run of this process's ranks takes: their buffers and the recorded spans.
+void check_memory(const RunFlags& flags, const Prepared& prepared, double share) {
+  const std::int64_t recorded = std::min(flags.record, prepared.steps);
+  const core::Bytes trace = study::trace_memory(recorded * study::executed_spans(prepared.program));
+  const core::Bytes buffers = study::run_memory(prepared.program) * share;
+  study::require_memory(buffers + trace, "the run", "use a smaller microbatch, model or --record");
+}
+
 Prepared prepare(const RunFlags& flags) {
   Prepared prepared;
   prepared.inputs = study::read_inputs(flags.plan);
@@ -115,9 +125,15 @@ Prepared prepare(const RunFlags& flags) {
   }
   prepared.program = study::lower_plan(prepared.inputs);
   prepared.steps = flags.steps.value_or(prepared.inputs.job.steps);
-  if (prepared.steps < 1) {
-    throw core::ConfigError(prepared.inputs.plan.job + ": steps: missing; or give --steps");
+  const std::string job_file = core::resolve_beside(flags.plan, prepared.inputs.plan.job).string();
+  if (const auto why = engine::why_not_runnable(prepared.inputs.job)) {
+    throw core::ConfigError(fmt::format("{}: {}", job_file, *why));
   }
+  if (!prepared.inputs.job.data) {
+    throw core::ConfigError(job_file +
+                            ": data: is missing; a run needs [data] with format and path");
+  }
+  engine::check_inputs(prepared.program, prepared.inputs.job);
   return prepared;
 }
 
@@ -145,6 +161,7 @@ void finish(const RunFlags& flags, const Prepared& prepared, core::Trace trace) 
 
 void run_threads(const RunFlags& flags) {
   const Prepared prepared = prepare(flags);
+  check_memory(flags, prepared, 1.0);
   print_head(flags, prepared, "threads of this process");
   core::Trace trace;
   {
@@ -157,20 +174,34 @@ void run_threads(const RunFlags& flags) {
 
 #ifdef ORRERY_MPI
 
-// Bad input is the same for every process: the first one reports it.
+// Whatever keeps one process from starting keeps all; the first of those that know why says it.
 std::optional<Prepared> prepare_processes(const RunFlags& flags,
                                           const engine::MpiSession& session) {
+  std::optional<Prepared> prepared;
+  std::exception_ptr failure;
+  const double share_here = 1.0 * session.ranks_here() / session.ranks();
   try {
-    Prepared prepared = prepare(flags);
-    const auto ranks = static_cast<int>(prepared.program.ranks.size());
-    if (ranks == session.ranks()) return prepared;
-    throw core::ConfigError(
-        fmt::format("{}: the plan has {} ranks, but {} processes were started; use mpirun -n {}",
-                    flags.plan, ranks, session.ranks(), ranks));
-  } catch (const std::exception&) {
-    if (session.rank() == core::Rank(0)) throw;
-    return std::nullopt;
+    prepared = prepare(flags);
+    const auto ranks = static_cast<int>(prepared->program.ranks.size());
+    if (ranks != session.ranks()) {
+      throw core::ConfigError(
+          fmt::format("{}: the plan has {} ranks, but {} processes were started; use mpirun -n {}",
+                      flags.plan, ranks, session.ranks(), ranks));
+    }
+    check_memory(flags, *prepared, share_here);
+  } catch (...) {
+    failure = std::current_exception();
   }
+  const std::optional<core::Rank> speaker = session.lowest(failure != nullptr);
+  if (!speaker) return prepared;
+  if (*speaker == session.rank()) std::rethrow_exception(failure);
+  return std::nullopt;
+}
+
+// Whoever waits for this rank would wait for ever.
+[[noreturn]] void abort(engine::MpiSession& session, const char* why, int exit_status) {
+  std::fprintf(stderr, "orrery: rank %d: %s\n", session.rank().value, why);
+  session.abort(exit_status);
 }
 
 void run_processes(const RunFlags& flags) {
@@ -186,10 +217,10 @@ void run_processes(const RunFlags& flags) {
     trace = engine::execute_rank(prepared->program, prepared->inputs.job, *communicator,
                                  options_of(flags, prepared->steps, progress));
     if (trace) finish(flags, *prepared, *std::move(trace));
+  } catch (const core::ConfigError& error) {
+    abort(session, error.what(), 2);
   } catch (const std::exception& error) {
-    // Whoever waits for this rank would wait for ever.
-    std::fprintf(stderr, "orrery: rank %d: %s\n", session.rank().value, error.what());
-    session.abort(1);
+    abort(session, error.what(), 1);
   }
 }
 

@@ -13,6 +13,8 @@
 #include "engine/in_process_communicator.h"
 #include "engine/measured_trace.h"
 #include "engine/rank_run.h"
+#include "engine/safetensors.h"
+#include "engine/store.h"
 #include "engine/token_data.h"
 #include "engine/weights.h"
 
@@ -44,6 +46,17 @@ class OpenedData {
   std::unique_ptr<CriteoFile> samples_;
   DataSources sources_;
 };
+
+std::optional<std::filesystem::path> weights_file(const core::Job& job,
+                                                  const ExecuteOptions& options) {
+  if (options.initial_weights) return options.initial_weights;
+  if (job.initial_weights) return *job.initial_weights;
+  return std::nullopt;
+}
+
+void require_runnable(const core::Job& job) {
+  if (const auto why = why_not_runnable(job)) throw core::ConfigError("the job's " + *why);
+}
 
 // Remembers what the first rank that failed threw.
 class FirstFailure {
@@ -99,8 +112,28 @@ void write_final(const core::Program& program, const std::vector<std::unique_ptr
 
 }  // namespace
 
+std::optional<std::string> why_not_runnable(const core::Job& job) {
+  if (job.precision == core::DType::Float32) return std::nullopt;
+  return "precision: \"" + std::string(core::dtype_name(job.precision)) +
+         "\" can be planned and simulated, but runs are in \"float32\" only";
+}
+
+void check_inputs(const core::Program& program, const core::Job& job,
+                  const ExecuteOptions& options) {
+  require_runnable(job);
+  const OpenedData data(program, job, options);
+  const auto path = weights_file(job, options);
+  if (!path) return;
+  const SafetensorsFile file(*path);
+  for (const core::Role& role : program.roles) {
+    if (role.parameters.values) check_weights(role.parameters, file);
+  }
+  if (program.embedding) Store::check(*program.embedding, file);
+}
+
 core::Trace execute(const core::Program& program, const core::Job& job,
                     const ExecuteOptions& options) {
+  require_runnable(job);
   const OpenedData data(program, job, options);
   const auto epoch = std::chrono::steady_clock::now();
   // What other ranks' threads reach into outlives all threads: the fabric, the communicators and
@@ -128,6 +161,7 @@ core::Trace execute(const core::Program& program, const core::Job& job,
 
 std::optional<core::Trace> execute_rank(const core::Program& program, const core::Job& job,
                                         Communicator& communicator, const ExecuteOptions& options) {
+  require_runnable(job);
   const auto ranks = static_cast<int>(program.ranks.size());
   if (communicator.ranks() != ranks) {
     throw core::ConfigError("the plan needs " + std::to_string(ranks) +

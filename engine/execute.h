@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "core/job.h"
 #include "core/program.h"
@@ -41,6 +42,15 @@ struct ExecuteOptions {
   bool poison = false;                        ///< Fill what is allocated with NaN.
   std::optional<std::uint64_t> delay_seed{};  ///< Random delays and order: RankInterpreter.
 };
+
+/// What the engine does not do of what a job may ask for, or what the job lacks, beginning with the
+/// job's key: "precision: ..."; nullopt when it can be run.
+std::optional<std::string> why_not_runnable(const core::Job&);
+
+/// Opens the data and the weights that a run would read and holds them against the program. What is
+/// not found here is found when it is read: a token beyond the vocabulary, a damaged sample.
+/// @throws ConfigError naming the file and what is wrong with it.
+void check_inputs(const core::Program&, const core::Job&, const ExecuteOptions& = {});
 
 /// Runs the program with one thread per rank of this process. The trace holds the recorded steps'
 /// spans, every step's times and loss, and per rank the counter "live memory" (bytes), whose

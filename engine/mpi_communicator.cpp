@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <vector>
 
 #include "core/error.h"
@@ -149,6 +150,24 @@ Rank MpiSession::rank() const {
 int MpiSession::ranks() const {
   int size = 0;
   check(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  return size;
+}
+
+std::optional<Rank> MpiSession::lowest(bool mine) const {
+  const int own = mine ? rank().value : std::numeric_limits<int>::max();
+  int least = own;
+  check(MPI_Allreduce(&own, &least, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD), "MPI_Allreduce");
+  if (least == std::numeric_limits<int>::max()) return std::nullopt;
+  return Rank(least);
+}
+
+int MpiSession::ranks_here() const {
+  MPI_Comm here = MPI_COMM_NULL;
+  check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here),
+        "MPI_Comm_split_type");
+  int size = 0;
+  check(MPI_Comm_size(here, &size), "MPI_Comm_size");
+  MPI_Comm_free(&here);
   return size;
 }
 

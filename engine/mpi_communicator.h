@@ -27,6 +27,10 @@ class MpiSession {
   int ranks() const;
   /// This process's end; the session outlives it.
   std::unique_ptr<Communicator> communicator();
+  /// The lowest rank whose process says true; absent where none does. Every process asks at once.
+  std::optional<core::Rank> lowest(bool mine) const;
+  /// Processes of this job on this machine.
+  int ranks_here() const;
   /// Ends every process of the job. Say why before.
   [[noreturn]] void abort(int exit_status);
 };

@@ -103,17 +103,30 @@ void Store::initialize(std::span<const float> embedding, std::span<const float> 
   fill_state(optimizer);
 }
 
+namespace {
+
+/// The whole tensor [rows, columns] of the embedding in a weights file.
+std::span<const float> tensor_of(const core::Embedding& embedding, const SafetensorsFile& file,
+                                 const char* name, std::int64_t columns) {
+  const std::vector<std::int64_t> needed = {embedding.rows, columns};
+  const std::span<const float> values = file.floats(name);
+  if (file.shape(name) == needed) return values;
+  throw core::ConfigError(fmt::format("{}: \"{}\" has shape [{}], the model needs [{}]",
+                                      file.path().string(), name, fmt::join(file.shape(name), ", "),
+                                      fmt::join(needed, ", ")));
+}
+
+}  // namespace
+
+void Store::check(const core::Embedding& embedding, const SafetensorsFile& file) {
+  tensor_of(embedding, file, kEmbeddingName, embedding.dim);
+  if (embedding.wide) tensor_of(embedding, file, kWideName, 1);
+}
+
 void Store::initialize(const SafetensorsFile& file, const core::Optimizer& optimizer) {
-  const auto part = [&](const char* name, std::int64_t columns) {
-    const std::vector<std::int64_t> needed = {embedding_->rows, columns};
-    const std::span<const float> values = file.floats(name);
-    if (file.shape(name) == needed) return values;
-    throw core::ConfigError(
-        fmt::format("{}: \"{}\" has shape [{}], the model needs [{}]", file.path().string(), name,
-                    fmt::join(file.shape(name), ", "), fmt::join(needed, ", ")));
-  };
-  const auto embedding = part(kEmbeddingName, embedding_->dim);
-  const auto wide = embedding_->wide ? part(kWideName, 1) : std::span<const float>();
+  const auto embedding = tensor_of(*embedding_, file, kEmbeddingName, embedding_->dim);
+  const auto wide =
+      embedding_->wide ? tensor_of(*embedding_, file, kWideName, 1) : std::span<const float>();
   initialize(embedding, wide, optimizer);
 }
 

@@ -36,8 +36,10 @@ class Store {
   /// from the optimizer.
   void initialize(std::span<const float> embedding, std::span<const float> wide,
                   const core::Optimizer&);
-  /// Rows from a weights file, state from the optimizer.
   /// @throws ConfigError naming file and tensor when one is missing or of another shape.
+  static void check(const core::Embedding&, const SafetensorsFile&);
+  /// Rows from a weights file, state from the optimizer.
+  /// @throws ConfigError as check().
   void initialize(const SafetensorsFile&, const core::Optimizer&);
 
   /// Writes a server's rows (or their state) at their places in whole tensors.

@@ -181,6 +181,15 @@ void draw_weights(const Parameters& parameters, int tensor_position, std::uint64
   }
 }
 
+void check_weights(const Parameters& parameters, const SafetensorsFile& file) {
+  for (const ParameterTensor& tensor : parameters.tensors) {
+    std::string shortened;
+    const std::string& name = name_in(file, tensor.name, shortened);
+    check_shape(tensor, file, name);
+    ElementReader(file.tensors().at(name), file.path(), name);
+  }
+}
+
 void load_weights(const Parameters& parameters, int tensor_position, const SafetensorsFile& file,
                   float* values) {
   std::fill_n(values, parameters.elements, 0.0F);

@@ -15,9 +15,13 @@ namespace orrery::engine {
 /// the whole tensor depends on (seed, name, i) only. Padding is 0.
 void draw_weights(const core::Parameters&, int tensor_position, std::uint64_t seed, float* values);
 
+/// @throws ConfigError naming file and tensor when one is missing, of another shape or of a type
+/// that weights do not have.
+void check_weights(const core::Parameters&, const SafetensorsFile&);
+
 /// This rank's part of every tensor, from a file with Hugging Face's names (GPT-2's with or without
 /// the leading "transformer."). F32, BF16 and F16 tensors are read.
-/// @throws ConfigError naming file and tensor when one is missing or of another shape.
+/// @throws ConfigError as check_weights().
 void load_weights(const core::Parameters&, int tensor_position, const SafetensorsFile&,
                   float* values);
 

@@ -1,7 +1,10 @@
 #include "study/simulate_plan.h"
 
+#include <fmt/format.h>
+
 #include "core/lowering/lowering.h"
 #include "costmodel/predict_durations.h"
+#include "study/machine_memory.h"
 
 namespace orrery::study {
 
@@ -11,6 +14,8 @@ core::Program lower_plan(const Inputs& inputs) {
 
 core::Trace simulate_plan(const Inputs& inputs, const core::Program& program,
                           const sim::SimulateOptions& options) {
+  require_memory(trace_memory(simulated_spans(program, options)),
+                 fmt::format("a trace of {} steps", options.steps), "simulate fewer steps");
   return sim::simulate(program, costmodel::predict_durations(program, inputs.cluster, inputs.job),
                        inputs.cluster, options);
 }

@@ -12,6 +12,7 @@ namespace orrery::study {
 core::Program lower_plan(const Inputs&);
 
 /// The program simulated with the cost model's durations.
+/// @throws SystemError where this machine's memory does not hold the trace.
 core::Trace simulate_plan(const Inputs&, const core::Program&, const sim::SimulateOptions&);
 
 }  // namespace orrery::study

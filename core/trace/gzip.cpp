@@ -1,5 +1,6 @@
 #include "core/trace/gzip.h"
 
+#include <fmt/format.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -43,7 +44,7 @@ std::string gzip(std::string_view text) {
   return out;
 }
 
-std::string gunzip(std::string_view data, const std::string& path) {
+std::string gunzip(std::string_view data, const std::string& path, std::size_t at_most) {
   z_stream stream{};
   ORRERY_CHECK(inflateInit2(&stream, kGzipWindow) == Z_OK, "zlib cannot start");
   std::string out;
@@ -61,8 +62,12 @@ std::string gunzip(std::string_view data, const std::string& path) {
     stream.avail_out = static_cast<uInt>(piece.size());
     status = inflate(&stream, Z_NO_FLUSH);
     out.append(piece, 0, piece.size() - stream.avail_out);
+    if (out.size() > at_most) break;
   }
   inflateEnd(&stream);
+  if (out.size() > at_most) {
+    throw ConfigError(fmt::format("{}: unpacks to more than {} bytes", path, at_most));
+  }
   if (status == Z_OK || status == Z_BUF_ERROR) {
     throw ConfigError(path + ": the gzip data are cut off");
   }

@@ -1,6 +1,8 @@
 #pragma once
 // gzip data (RFC 1952) in memory.
 
+#include <cstddef>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -8,7 +10,9 @@ namespace orrery::core {
 
 std::string gzip(std::string_view);
 
-/// @throws ConfigError beginning with `path` when the data are cut off or damaged.
-std::string gunzip(std::string_view, const std::string& path);
+/// @throws ConfigError beginning with `path` when the data are cut off, damaged or unpack to more
+/// than `at_most` bytes: a small file may unpack to any size.
+std::string gunzip(std::string_view, const std::string& path,
+                   std::size_t at_most = std::numeric_limits<std::size_t>::max());
 
 }  // namespace orrery::core

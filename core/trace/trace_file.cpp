@@ -44,14 +44,21 @@ void check_readable(const std::filesystem::path& path) {
   }
 }
 
+constexpr std::size_t kLargestJson = 0xFFFF'FFFF;  // simdjson's largest document.
+
+std::string read_json(const std::filesystem::path& path) {
+  return read_whole_file(path, kLargestJson);
+}
+
 Trace parse(const std::filesystem::path& path) {
   switch (format_of(path)) {
     case Format::Hdf5:
       return trace_from_hdf5(path);
     case Format::ChromeJson:
-      return trace_from_chrome_json(read_whole_file(path), path.string());
+      return trace_from_chrome_json(read_json(path), path.string());
     case Format::ChromeJsonGzip:
-      return trace_from_chrome_json(gunzip(read_whole_file(path), path.string()), path.string());
+      return trace_from_chrome_json(gunzip(read_json(path), path.string(), kLargestJson),
+                                    path.string());
   }
   check_failed("Format", "no such format", __FILE__, __LINE__);
 }
