@@ -164,9 +164,9 @@ Reason batch_mismatch(const DensePlan& d, const Job& job) {
       d.microbatch, job.global_batch, d.data, d.sharding, d.microbatch, per_microbatch);
 }
 
-// A Program lists every pass of a step: this many take some hundred megabytes. The largest
+// A Program lists every pass of a step, and this many take seconds to lower. The largest
 // published plans have some ten thousand.
-constexpr std::int64_t kMostPasses = 1'000'000;
+constexpr std::int64_t kMostPasses = 200'000;
 // Bytes of a buffer are counted exactly, in doubles too, up to 2^53.
 constexpr double kMostElements = 1e15;
 

@@ -1,0 +1,568 @@
+// Whatever is wrong with what a user gives, each command ends with exit status 2 (bad input) or 1
+// (it ran and failed), says why in one line and leaves no file behind. A sound set of files
+// (example_files.h) is spoilt in one place per case.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/app/example_files.h"
+#include "tests/app/process.h"
+#include "tests/core/temporary_folder.h"
+
+namespace orrery::app {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+constexpr int kFailed = 1;
+constexpr int kBadInput = 2;
+
+/// In `file` the first `from` becomes `to`; an empty `from` stands for the whole content.
+struct Spoilt {
+  std::string file, from, to;
+};
+
+struct Case {
+  Words arguments;
+  std::vector<Spoilt> spoilt;
+  int status;
+  std::string message;  ///< Regular expression.
+  ProcessOptions options = {};
+};
+
+const Words kPlan = {"plan",  "--model",  "model.json", "--cluster", "cluster.toml",
+                     "--job", "job.toml", "-o",         "new.toml"};
+const Words kSimulate = {"simulate", "plan.toml", "-o", "new.h5"};
+const Words kRun = {"run", "plan.toml", "-o", "new.h5", "--weights-out", "new.safetensors"};
+const Words kRunCtr = {"run", "ctr-plan.toml", "-o", "new.h5"};
+
+Words operator+(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+std::string read_all(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::map<std::string, std::string> content_of(const fs::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    files[entry.path().string()] = entry.is_regular_file() ? read_all(entry.path()) : "";
+  }
+  return files;
+}
+
+void spoil(const fs::path& folder, const Spoilt& spoilt) {
+  std::string content = read_all(folder / spoilt.file);
+  const auto at = content.find(spoilt.from);
+  ASSERT_NE(at, std::string::npos) << spoilt.from << " in " << spoilt.file;
+  content.replace(at, spoilt.from.empty() ? content.size() : spoilt.from.size(), spoilt.to);
+  std::ofstream(folder / spoilt.file, std::ios::binary) << content;
+}
+
+#if defined(__SANITIZE_ADDRESS__)
+constexpr std::size_t kMostMemory = std::size_t{8} << 30;  // Its shadow counts too.
+#else
+constexpr std::size_t kMostMemory = std::size_t{1} << 30;
+#endif
+
+class BadInput : public testing::Test {
+ protected:
+  BadInput() { write_example_files(folder_.path()); }
+
+  Ended orrery(const Words& arguments, ProcessOptions options = {}) const {
+    options.folder = folder_.path();
+    return run_process(ORRERY_BINARY_DIR "/orrery", arguments, options);
+  }
+
+  /// Runs the case in the folder as it is; nothing in it may change.
+  void expect_failure(const Case& c) const {
+    std::string line;
+    for (const std::string& word : c.arguments) line += word + " ";
+    for (const Spoilt& s : c.spoilt) line += "| " + s.file + ": " + s.to.substr(0, 60) + " ";
+    SCOPED_TRACE(line);
+    const auto before = content_of(folder_.path());
+    const Ended ended = orrery(c.arguments, c.options);
+    EXPECT_EQ(ended.status, c.status) << how(ended) << ": " << ended.error;
+    EXPECT_THAT(ended.error, testing::StartsWith("orrery: "));
+    EXPECT_EQ(std::count(ended.error.begin(), ended.error.end(), '\n'), 1) << ended.error;
+    EXPECT_THAT(ended.error, testing::ContainsRegex(c.message));
+    EXPECT_LT(ended.peak_bytes, kMostMemory);
+    EXPECT_TRUE(content_of(folder_.path()) == before) << "files have changed";
+  }
+
+  void expect_failures(const std::vector<Case>& cases) const {
+    for (const Case& c : cases) {
+      write_example_files(folder_.path());
+      for (const Spoilt& s : c.spoilt) spoil(folder_.path(), s);
+      expect_failure(c);
+    }
+  }
+
+  const fs::path& folder() const { return folder_.path(); }
+
+ private:
+  core::TemporaryFolder folder_;
+};
+
+TEST_F(BadInput, TheExamplesAreSound) {
+  for (const Words& arguments : {kPlan, kSimulate, kRun, kRunCtr}) {
+    const Ended ended = orrery(arguments);
+    EXPECT_EQ(ended.status, 0) << arguments[0] << ": " << how(ended) << ": " << ended.error;
+  }
+}
+
+TEST_F(BadInput, CommandLines) {
+  std::vector<Case> cases = {
+      {{}, {}, kBadInput, "found nothing where a command is expected: plan, simulate"},
+      {{"plna"}, {}, kBadInput, "found \"plna\" where a command is expected"},
+      {kPlan + Words{"--top", "0"}, {}, kBadInput, "--top: .*0 not in range 1 to 1000"},
+      {kPlan + Words{"--top", "1001"}, {}, kBadInput, "--top"},
+      {kPlan + Words{"--simulate", "-1"}, {}, kBadInput, "--simulate"},
+      {kPlan + Words{"--pick", "1000"}, {}, kBadInput, "--pick 1000: only"},
+      {{"view", "a", "b", "c"}, {}, kBadInput, "traces"},
+      {{"view", "a", "--step", "x"}, {}, kBadInput, "--step = x"},
+      {{"view", "a", "--step", "99999999999"}, {}, kBadInput, "--step = 99999999999"},
+      {kRun + Words{"--threads", "0"}, {}, kBadInput, "--threads"},
+      {kRun + Words{"--record", "0"}, {}, kBadInput, "--record"},
+      {{"calibrate", "-o", "new", "--ranks", "0"}, {}, kBadInput, "--ranks: 0 is neither"},
+      {{"calibrate", "-o", "new", "--ranks", "1,x"}, {}, kBadInput, "--ranks: x is neither"},
+      {{"calibrate", "-o", "new", "--ranks", "100000"},
+       {},
+       kBadInput,
+       "--ranks: 100000 is neither"}};
+  for (const char* command : {"plan", "simulate", "run", "view", "calibrate"}) {
+    cases.push_back({{command}, {}, kBadInput, std::string(command) + ": .* is required"});
+    cases.push_back({{command, "--nothing"}, {}, kBadInput, "\"--nothing\" is unknown"});
+  }
+  for (const char* steps : {"0", "-1", "99999999999999", "1e3", "nan", "many"}) {
+    cases.push_back({kSimulate + Words{"--steps", steps}, {}, kBadInput, "simulate: --steps"});
+    cases.push_back({kRun + Words{"--steps", steps}, {}, kBadInput, "run: --steps"});
+  }
+  expect_failures(cases);
+}
+
+TEST_F(BadInput, FilesThatCannotBeRead) {
+  std::vector<Case> cases;
+  for (const std::size_t file : {2U, 4U, 6U}) {
+    for (const char* path : {"missing", "/", "/dev/null", "/dev/zero"}) {
+      Words words = kPlan;
+      words[file] = path;
+      cases.push_back(
+          {words, {}, kBadInput, std::string(path == std::string("/") ? "" : path) + ".*:"});
+    }
+  }
+  for (const char* command : {"simulate", "run"}) {
+    cases.push_back({{command, "missing"}, {}, kBadInput, "missing: cannot read: No such file"});
+    cases.push_back({{command, "."}, {}, kBadInput, "\\.: cannot read: Is a directory"});
+    cases.push_back({{command, std::string(5000, 'x')}, {}, kBadInput, "File name too long"});
+    for (const auto& [key, file] :
+         {std::pair("model", "model.json"), {"cluster", "cluster.toml"}, {"job", "job.toml"}}) {
+      cases.push_back({{command, "plan.toml"},
+                       {{"plan.toml", file, "missing"}},
+                       kBadInput,
+                       "missing: cannot read: No such file"});
+    }
+  }
+  for (const char* path : {"missing", ".", "/dev/zero"}) {
+    cases.push_back({{"view", path, "--screenshot", "new.png"}, {}, kBadInput, path});
+    cases.push_back({kRun, {{"job.toml", "text.txt", path}}, kBadInput, path});
+    cases.push_back({kRunCtr, {{"ctr-job.toml", "samples.tsv", path}}, kBadInput, path});
+  }
+  expect_failures(cases);
+}
+
+TEST_F(BadInput, Models) {
+  std::vector<Case> cases = {
+      {kPlan, {{"model.json", "", ""}}, kBadInput, "model.json:1:1: .*unexpected end"},
+      {kPlan, {{"model.json", "", "{\"architectures\": [\"GPT2"}}, kBadInput, "model.json:1:2.: "},
+      {kPlan, {{"model.json", "", "[]"}}, kBadInput, "a JSON object is expected, found an array"},
+      {kPlan, {{"model.json", "", std::string(100000, '[')}}, kBadInput, "nested too deep"},
+      {kPlan, {{"model.json", "GPT2", "\xff\xfe"}}, kBadInput, "model.json:2:.*UTF-8"},
+      {kPlan,
+       {{"model.json", "GPT2LMHeadModel", "Foo"}},
+       kBadInput,
+       "\"Foo\" is unknown; known are"},
+      {kPlan,
+       {{"model.json", "\"n_layer\": 2", "\"n_layer\": 2, \"n_layer\": 3"}},
+       kBadInput,
+       "model.json:5:17: n_layer: is given twice"},
+      {kPlan,
+       {{"model.json", "\"n_layer\": 2", "\"n_layer\": 1e400"}},
+       kBadInput,
+       "model.json:5:.*: number overflow parsing '1e400'"},
+      {kPlan,
+       {{"model.json", "\"n_head\": 4", "\"n_head\": 3"}},
+       kBadInput,
+       "model.json:4:3: n_head: is 3, which does not divide n_embd = 32"},
+      {kRun, {{"model.json", "256", "10"}}, kBadInput, "text.txt: .*vocabulary of 256.*has 10"},
+      {kPlan,
+       {{"model.json", "\"n_embd\": 32", "\"n_embd\": 9999996"}},
+       kFailed,
+       "no plan fits: "}};
+  for (const char* value : {"0", "-1", "2.5", "1e300", "99999999999999999999", "\"2\"", "null",
+                            "[2]", "10001", "true"}) {
+    cases.push_back({kPlan,
+                     {{"model.json", "\"n_layer\": 2", std::string("\"n_layer\": ") + value}},
+                     kBadInput,
+                     "model.json:[15]:[13]: n_layer: "});
+  }
+  for (const char* model : {"bert-large", "mixtral-8x7b"}) {
+    const std::string path = std::string(ORRERY_SOURCE_DIR "/configs/models/") + model;
+    Words words = kPlan;
+    words[2] = path;
+    cases.push_back({words, {}, kBadInput, "which lowering does not cover yet"});
+    cases.push_back(
+        {kSimulate, {{"plan.toml", "model.json", path}}, kBadInput, "does not cover yet"});
+    cases.push_back({kRun, {{"plan.toml", "model.json", path}}, kBadInput, "does not cover yet"});
+  }
+  expect_failures(cases);
+}
+
+TEST_F(BadInput, Jobs) {
+  std::vector<Case> cases = {
+      {kPlan, {{"job.toml", "", ""}}, kBadInput, "job.toml:1:1: global_batch: is missing"},
+      {kPlan,
+       {{"job.toml", "seed", "sede"}},
+       kBadInput,
+       "sede: unknown key; did you mean \"seed\""},
+      {kPlan, {{"job.toml", "seed = 1", "seed = 1\nseed = 2"}}, kBadInput, "job.toml:6:.*redefine"},
+      {kPlan, {{"job.toml", "seed", std::string("s\0d", 3)}}, kBadInput, "job.toml:5:"},
+      {kPlan, {{"job.toml", "\"adamw\"", "\"\xff\""}}, kBadInput, "job.toml:8:.*utf-8"},
+      {kPlan,
+       {{"job.toml", "", "a = " + std::string(100000, '[')}},
+       kBadInput,
+       "job.toml:1:.*depth"},
+      {kPlan, {{"job.toml", "sequence = 32", "sequence = 64"}}, kBadInput, "32 learned positions"},
+      {kPlan, {{"job.toml", "float32", "bfloat16"}}, kBadInput, "no peak for bfloat16"},
+      {kSimulate,
+       {{"job.toml", "global_batch = 4", "global_batch = 1000000000"}},
+       kBadInput,
+       "plan.toml: dense.microbatch = 2: 500000000 microbatches .*more than"},
+      {kRun, {{"text.txt", "", ""}}, kBadInput, "text.txt: holds 0 tokens"},
+      {kRun, {{"text.txt", "", std::string(32, 'x')}}, kBadInput, "32 tokens.*at least 33"},
+      {kRun,
+       {{"job.toml", "[data]\nformat = \"text\"\npath = \"text.txt\"", ""}},
+       kBadInput,
+       "job.toml: data: is missing"},
+      {kRun,
+       {{"job.toml", "\"text\"", "\"csv\""}},
+       kBadInput,
+       "job.toml:12:10: data.format: \"csv\""},
+      {kRun,
+       {{"job.toml", "\"text\"", "\"llmc-bin\""}},
+       kBadInput,
+       "text.txt: not an llm.c token file"},
+      {kRun,
+       {{"job.toml", "\"text\"", "\"safetensors\""}},
+       kBadInput,
+       "text.txt: not a safetensors"},
+      {kRun, {{"job.toml", "\"text\"", "\"criteo-tsv\""}}, kBadInput, "text.txt: "},
+      {kRun,
+       {{"job.toml", "\"text\"\npath = \"text.txt\"", "\"llmc-bin\"\npath = \"beyond.bin\""}},
+       kBadInput,
+       "beyond.bin: token 49 is 999, the model's vocabulary has 256"},
+      {kRun,
+       {{"job.toml", "\"text\"\npath = \"text.txt\"", "\"llmc-bin\"\npath = \"beyond.bin\""},
+        {"beyond.bin", "", "0123"}},
+       kBadInput,
+       "beyond.bin: not an llm.c token file: 4 bytes"},
+      {kRun, {{"job.toml", "seed = 1", "initial_weights = \"missing\""}}, kBadInput, "missing: "},
+      {kRun,
+       {{"job.toml", "seed = 1", "initial_weights = \"text.txt\""}},
+       kBadInput,
+       "text.txt: not a safetensors file"},
+      {kRun,
+       {{"job.toml", "float32", "bfloat16"}, {"cluster.toml", "float32", "bfloat16"}},
+       kBadInput,
+       "job.toml: precision: \"bfloat16\" can be planned .*\"float32\" only"}};
+  for (const char* value :
+       {"0", "-1", "4.0", "1e9", "nan", "inf", "\"4\"", "1000000001", "9223372036854775808"}) {
+    for (const char* key : {"global_batch = 4", "sequence = 32", "steps = 2"}) {
+      const std::string name = std::string(key).substr(0, std::string(key).find(' '));
+      cases.push_back({kPlan,
+                       {{"job.toml", key, name + " = " + value}},
+                       kBadInput,
+                       "job.toml:[124]:[0-9]+: .*(" + name + "|decimal integer)"});
+    }
+  }
+  for (const char* value : {"-1", "nan", "inf", "1e7", "\"fast\""}) {
+    cases.push_back(
+        {kPlan, {{"job.toml", "1e-3", value}}, kBadInput, "job.toml:9:17: optimizer.learn"});
+  }
+  for (const char* folder : {"gpt2", "llama"}) {  // Weights of other models.
+    const std::string path = std::string(ORRERY_SOURCE_DIR "/tests/fixtures/parity/hf/") + folder;
+    cases.push_back(
+        {kRun,
+         {{"job.toml", "seed = 1", "initial_weights = \"" + path + "/model.safetensors\""}},
+         kBadInput,
+         "safetensors: .*\"transformer.wte.weight\""});
+  }
+  // Dotted keys nest without brackets.
+  cases.push_back({kPlan, {{"job.toml", "", std::string(200000, 'a')}}, kBadInput, "job.toml:1:"});
+  std::string dotted;
+  for (int part = 0; part < 100000; ++part) dotted += "a.";
+  cases.push_back(
+      {kPlan, {{"job.toml", "", dotted + "a = 1"}}, kBadInput, "a key of more than 16 parts"});
+  cases.push_back(
+      {kPlan, {{"job.toml", "", "[" + dotted + "a]"}}, kBadInput, "more than 16 parts"});
+  expect_failures(cases);
+}
+
+TEST_F(BadInput, Clusters) {
+  std::vector<Case> cases = {
+      {kPlan,
+       {{"cluster.toml", "count = 1", "count = 2"}},
+       kBadInput,
+       "cluster.toml:4:1: network: "},
+      {kPlan, {{"cluster.toml", "source", "#source"}}, kBadInput, "cluster.toml:.*needs a source"},
+      {kSimulate,
+       {{"cluster.toml", "devices = 2", "devices = 4"}},
+       kBadInput,
+       "plan.toml: .* = 2 devices, but the cluster has 4"},
+      {kPlan,
+       {{"cluster.toml", "devices = 2", "devices = 4096"}},
+       kFailed,
+       "no plan fits: even dp4096"}};
+  for (const char* value : {"0", "-1", "4097", "1e300", "nan", "\"2\""}) {
+    cases.push_back({kPlan,
+                     {{"cluster.toml", "devices = 2", std::string("devices = ") + value}},
+                     kBadInput,
+                     "cluster.toml:10:11: nodes.devices: "});
+  }
+  for (const char* value :
+       {"\"-1 B\"", "5", "\"5\"", "\"5 lightyears\"", "\"nan GB\"", "\"inf GB\"", "inf",
+        "\"1e300 GB\"", "\"1e-300 GB\"", "nan", "true", "\"\"", "0", "\"0 B\""}) {
+    for (const auto& [key, good] :
+         {std::pair("host_memory", "\"16 GiB\""), {"memory", "\"8 GiB\""}}) {
+      cases.push_back(
+          {kPlan,
+           {{"cluster.toml", std::string(key) + " = " + good, std::string(key) + " = " + value}},
+           kBadInput,
+           std::string("cluster.toml:[0-9]+:[0-9]+: nodes[.a-z]*") + key + ": "});
+    }
+  }
+  for (const char* value : {"0", "-1", "1.5", "nan", "inf", "\"x\""}) {
+    cases.push_back({kPlan,
+                     {{"cluster.toml", "ceiling = 0.8", std::string("ceiling = ") + value}},
+                     kBadInput,
+                     "cluster.toml:.*nodes.device.gemm.ceiling: "});
+  }
+  expect_failures(cases);
+}
+
+TEST_F(BadInput, Plans) {
+  std::vector<Case> cases = {
+      {kSimulate, {{"plan.toml", "", ""}}, kBadInput, "plan.toml:1:1: model: is missing"},
+      {kSimulate,
+       {{"plan.toml", "[dense]", "[sparse]\nworkers = 1\nservers = 1\n[dense]"}},
+       kBadInput,
+       "plan.toml: a plan with both"},
+      {kSimulate, {{"plan.toml", "[2]", "[1, 1]"}}, kBadInput, "layers_per_stage: has 2 entries"},
+      {kSimulate, {{"plan.toml", "[2]", "[3]"}}, kBadInput, "sums to 3, the model has 2 layers"},
+      {kSimulate,
+       {{"plan.toml", "[2]", "[0]"}},
+       kBadInput,
+       "plan.toml:9:21: dense.layers_per_stage"},
+      {kSimulate,
+       {{"plan.toml", "1f1b", "2f2b"}},
+       kBadInput,
+       "plan.toml:11:12: dense.schedule: \"2f2b\""},
+      {kSimulate, {{"plan.toml", "model.json", "ctr-model.toml"}}, kBadInput, "use \\[sparse\\]"}};
+  for (const char* key : {"data = 1", "tensor = 2", "pipeline = 1", "microbatch = 2"}) {
+    const std::string name = std::string(key).substr(0, std::string(key).find(' '));
+    for (const char* value :
+         {"0", "-1", "3", "10000000", "10000001", "1e300", "nan", "\"2\"", "[1]"}) {
+      cases.push_back({kSimulate,
+                       {{"plan.toml", key, name + " = " + value}},
+                       kBadInput,
+                       "plan.toml(:[0-9]+:[0-9]+)?: dense.*" + name});
+    }
+  }
+  for (const char* key : {"context = 2", "expert = 2", "sharding = 2", "sharding_stage = 3",
+                          "virtual_stages = 2", "sequence_parallel = true", "unknown = 1",
+                          "axis_order = []", "axis_order = [\"tensor\", \"tensor\"]"}) {
+    cases.push_back({kSimulate,
+                     {{"plan.toml", "[dense]", std::string("[dense]\n") + key}},
+                     kBadInput,
+                     "plan.toml(:[0-9]+:[0-9]+)?: dense"});
+  }
+  expect_failures(cases);
+}
+
+TEST_F(BadInput, ClickThrough) {
+  std::vector<Case> cases = {
+      {kRunCtr, {{"samples.tsv", "", ""}}, kBadInput, "samples.tsv: has no sample"},
+      {kRunCtr, {{"samples.tsv", "\n0\t1", "\n0\tx"}}, kBadInput, "samples.tsv:2: I1: \"x\""},
+      {kRunCtr, {{"samples.tsv", "\n0\t1", "\n7\t1"}}, kBadInput, "samples.tsv:2: label \"7\""},
+      {kRunCtr, {{"samples.tsv", "\n0\t1\t", "\n0\t"}}, kBadInput, "samples.tsv:2: 39 columns"},
+      {kRunCtr,
+       {{"ctr-model.toml", "dense_features = 13", "dense_features = 12"}},
+       kBadInput,
+       "samples.tsv: the Criteo layout has 13"},
+      {kRunCtr,
+       {{"ctr-job.toml", "[sparse_optimizer]", "[sparse_optimiser]"}},
+       kBadInput,
+       "ctr-job.toml:.*did you mean \"sparse_optimizer\""},
+      {kRunCtr,
+       {{"ctr-job.toml", "adagrad", "adam"}},
+       kBadInput,
+       "sparse_optimizer is not covered"},
+      {kRunCtr, {{"ctr-model.toml", "rows = 2600", "rows = 5000000000"}}, kBadInput, "32 bits"},
+      {kRunCtr, {{"ctr-model.toml", "[16, 8]", "[0]"}}, kBadInput, "ctr-model.toml:4:"},
+      {kRunCtr,
+       {{"ctr-plan.toml", "servers = 1", "servers = 2"}},
+       kBadInput,
+       "but the cluster has 2"},
+      {kRunCtr,
+       {{"ctr-plan.toml", "slices = 2", "slices = 3"}},
+       kBadInput,
+       "no multiple of workers"},
+      {{"plan", "--model", "ctr-model.toml", "--cluster", "cluster.toml", "--job", "job.toml"},
+       {},
+       kBadInput,
+       "add \\[sparse_optimizer\\]"}};
+  expect_failures(cases);
+}
+
+// More than any machine has: 2^31 elements per layer, traces of 10^8 spans and more.
+TEST_F(BadInput, MoreThanTheMachineHolds) {
+  expect_failures({
+      {kSimulate + Words{"--steps", "1000000"}, {}, kFailed, "needs [0-9.]+ GiB of memory"},
+      {kRun + Words{"--steps", "1000000", "--record", "1000000"}, {}, kFailed, "needs [0-9.]+ GiB"},
+      {kRun,
+       {{"model.json", "\"n_embd\": 32", "\"n_embd\": 9999996"}},
+       kFailed,
+       "the run needs [0-9.]+ GiB"},
+  });
+}
+
+TEST_F(BadInput, Outputs) {
+  std::vector<Case> cases;
+  for (const Words& command :
+       {Words{"simulate", "plan.toml", "-o"}, Words{"run", "plan.toml", "-o"},
+        Words{"run", "plan.toml", "--weights-out"}, Words(kPlan.begin(), kPlan.end() - 1)}) {
+    cases.push_back({command + Words{"nowhere/x.h5"}, {}, kBadInput, "there is no folder nowhere"});
+    cases.push_back({command + Words{"."}, {}, kBadInput, "is a folder; name a file"});
+    cases.push_back({command + Words{""}, {}, kBadInput, "name is empty"});
+    cases.push_back({command + Words{"/proc/x.h5"}, {}, kFailed, "/proc/x.h5: cannot write"});
+  }
+  cases.push_back(
+      {{"calibrate", "--ranks", "1", "-o", "text.txt"}, {}, kBadInput, "text.txt: .*Not a dir"});
+  cases.push_back(
+      {{"calibrate", "--ranks", "1", "-o", "text.txt/x"}, {}, kBadInput, "Not a directory"});
+  expect_failures(cases);
+}
+
+// A file size limit stands for a disk that fills up while a file is written: 1 KiB holds none of
+// these files. What stood there before is untouched.
+TEST_F(BadInput, FullDisks) {
+  ASSERT_EQ(orrery({"simulate", "plan.toml", "-o", "trace.h5"}).status, 0);
+  ProcessOptions full;
+  full.largest_file = 128;
+  std::ofstream(folder() / "old.h5") << "what stood there";
+  std::vector<Case> cases;
+  for (const std::string name : {"new.h5", "new.json", "new.json.gz", "old.h5"}) {
+    cases.push_back({{"simulate", "plan.toml", "-o", name},
+                     {},
+                     kFailed,
+                     name + ": cannot write: File too",
+                     full});
+    cases.push_back(
+        {{"run", "plan.toml", "-o", name}, {}, kFailed, name + ": cannot write: File too", full});
+  }
+  cases.push_back(
+      {{"run", "plan.toml", "--weights-out", "old.h5"}, {}, kFailed, "old.h5: cannot write", full});
+  cases.push_back({kPlan, {}, kFailed, "new.toml: cannot write", full});
+  cases.push_back({{"view", "trace.h5", "--screenshot", "new.png"},
+                   {},
+                   kFailed,
+                   "new.png: cannot write",
+                   full});
+  for (const Case& c : cases) expect_failure(c);
+}
+
+// /dev/full answers every write as a full disk does. It is reached by a link: a program that
+// replaced its output instead of writing to it would replace the link, not the device.
+TEST_F(BadInput, FullDevices) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
+  fs::create_symlink("/dev/full", folder() / "full");
+  for (const Words& command :
+       {Words{"simulate", "plan.toml", "-o"}, Words{"run", "plan.toml", "-o"},
+        Words{"run", "plan.toml", "--weights-out"}, Words(kPlan.begin(), kPlan.end() - 1)}) {
+    expect_failure(
+        {command + Words{"full"}, {}, kFailed, "full: cannot write: No space left on device"});
+    EXPECT_TRUE(fs::is_symlink(folder() / "full"));
+  }
+}
+
+TEST_F(BadInput, Traces) {
+  ASSERT_EQ(orrery({"simulate", "plan.toml", "-o", "trace.h5"}).status, 0);
+  ASSERT_EQ(orrery({"simulate", "plan.toml", "-o", "trace.json"}).status, 0);
+  ASSERT_EQ(orrery({"simulate", "plan.toml", "-o", "trace.json.gz"}).status, 0);
+  std::vector<Case> cases;
+  const auto view = [](const std::string& file, const Words& more = {}) {
+    return Words{"view", file, "--screenshot", "new.png"} + more;
+  };
+  for (const std::string name : {"trace.h5", "trace.json", "trace.json.gz"}) {
+    const std::string whole = read_all(folder() / name);
+    for (const std::size_t left :
+         {std::size_t{0}, std::size_t{1}, whole.size() / 2, whole.size() - 2}) {
+      const std::string cut = "cut" + std::to_string(left) + name.substr(5);
+      std::ofstream(folder() / cut, std::ios::binary) << whole.substr(0, left);
+      cases.push_back({view(cut), {}, kBadInput, cut + ": "});
+    }
+    std::ofstream(folder() / ("foreign" + name.substr(5))) << "{\"traceEvents\": []}";
+    cases.push_back({view("foreign" + name.substr(5)), {}, kBadInput, "foreign.*: "});
+  }
+  for (const char* size :
+       {"1x1", "0x0", "-5x5", "100000x100000", "99999999999x300", "800", "800x", "axb"}) {
+    cases.push_back({view("trace.h5", {"--size", size}), {}, kBadInput, "size"});
+  }
+  for (const char* step : {"-1", "1"}) {
+    cases.push_back({view("trace.h5", {"--step", step}), {}, kBadInput, "has steps 0 to 0"});
+  }
+  cases.push_back(
+      {{"view", "trace.h5", "--screenshot", "nowhere/x.png"}, {}, kBadInput, "no folder"});
+  for (const Case& c : cases) expect_failure(c);
+}
+
+#ifdef ORRERY_MPI
+// Every process sees the fault; one of them tells it.
+TEST_F(BadInput, Processes) {
+  ProcessOptions options;
+  options.folder = folder();
+  const auto mpirun = [&](const char* ranks) {
+    return run_process("/usr/bin/env",
+                       Words{"mpirun", "--allow-run-as-root", "--oversubscribe", "-n", ranks,
+                             ORRERY_BINARY_DIR "/orrery"} +
+                           kRun,
+                       options);
+  };
+  const auto before = content_of(folder());
+  Ended ended = mpirun("3");
+  if (ended.status == 127) GTEST_SKIP() << "no mpirun here";
+  EXPECT_EQ(ended.status, kBadInput) << ended.error;
+  EXPECT_THAT(ended.error, testing::StartsWith("orrery: plan.toml: the plan has 2 ranks, but 3 "));
+  std::ofstream(folder() / "text.txt") << "short";
+  ended = mpirun("2");
+  EXPECT_EQ(ended.status, kBadInput) << ended.error;
+  EXPECT_THAT(ended.error, testing::StartsWith("orrery: text.txt: holds 5 tokens"));
+  EXPECT_EQ(ended.error.find("orrery: ", 8), std::string::npos) << ended.error;
+  EXPECT_EQ(content_of(folder()).size(), before.size());
+}
+#endif
+
+}  // namespace
+}  // namespace orrery::app
