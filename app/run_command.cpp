@@ -120,6 +120,12 @@ void check_memory(const RunFlags& flags, const Prepared& prepared, double share)
 Prepared prepare(const RunFlags& flags) {
   Prepared prepared;
   prepared.inputs = study::read_inputs(flags.plan);
+  const auto& transformer = prepared.inputs.model.transformer;
+  if (transformer && transformer->rope_scaled) {
+    throw core::ConfigError(prepared.inputs.plan.model +
+                            ": rope_scaling: the engine's rotary embedding has no scaling; plan "
+                            "and simulate take such a model, run does not");
+  }
   for (const auto& file : {flags.output, flags.weights_out}) {
     if (file) check_writable(*file);
   }

@@ -187,7 +187,8 @@ struct Instruction {
   std::vector<BufferId> frees;  ///< Instances that end with this instruction.
   std::vector<int> waits;       ///< Earlier instructions of the same block, on other streams.
   /// Int32[1] buffer: the instruction does nothing where it holds 0 (an optimizer step skipped on
-  /// overflow). It still keeps its place in its stream.
+  /// overflow). It still keeps its place in its stream. Compute instructions only; the simulator takes
+  /// them as executed.
   std::optional<BufferId> guard;
 };
 

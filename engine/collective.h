@@ -6,9 +6,9 @@
 //
 //   reduce-scatter   member p sends part q to every q, receives part p from all, adds x₀ + x₁ + ...
 //   all-gather       member p sends its part to every q
-//   all-reduce       both; a short message instead goes whole from all to all, and each adds in
-//   order broadcast        the first member sends to all all-to-all       member p sends its q-th
-//   part to q
+//   all-reduce       both; a short message instead goes whole from all to all, each adds in order
+//   broadcast        the first member sends to all
+//   all-to-all       member p sends its q-th part to q
 
 #include <cstdint>
 #include <span>

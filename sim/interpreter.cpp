@@ -16,7 +16,7 @@ using core::Stream;
 
 namespace {
 
-/// Links of the topology, then the cores of each node.
+/// Links of the topology, then the cores of each node, then the one thread of each rank.
 std::vector<double> capacities(const core::Cluster& cluster, const core::Topology& topology) {
   std::vector<double> all;
   for (const core::Link& link : topology.links()) all.push_back(link.cost.bandwidth.value);
@@ -24,16 +24,22 @@ std::vector<double> capacities(const core::Cluster& cluster, const core::Topolog
     const double cores = std::max(1, group.type.cores);
     all.insert(all.end(), static_cast<std::size_t>(group.count), cores);
   }
+  all.insert(all.end(), static_cast<std::size_t>(cluster.devices()), 1.0);
   return all;
 }
 
-/// The cores of a node as a link, where its ranks have to share them.
+/// What a CPU rank's compute instructions take from: its one thread, which all its streams share,
+/// and the cores of its node where there are fewer than ranks. Nothing on a GPU, whose streams are
+/// its own.
 std::optional<std::vector<LinkUse>> shared_cores(const core::Cluster& cluster,
                                                  const core::Topology& topology, Rank rank) {
   const int node = topology.node_of(rank);
   const core::NodeType& type = cluster.node_type(node);
-  if (type.device.kind != core::DeviceKind::Cpu || type.cores >= type.devices) return std::nullopt;
-  return std::vector<LinkUse>{{static_cast<int>(topology.links().size()) + node, 1.0}};
+  if (type.device.kind != core::DeviceKind::Cpu) return std::nullopt;
+  const int links = static_cast<int>(topology.links().size());
+  std::vector<LinkUse> uses = {{links + cluster.nodes() + rank.value, 1.0}};
+  if (type.cores < type.devices) uses.push_back({links + node, 1.0});
+  return uses;
 }
 
 /// splitmix64: a well-mixed 64 bits from 64 bits.
@@ -72,7 +78,7 @@ Interpreter::Interpreter(const Program& program, const core::Durations& duration
     state.memory = state.schedule->persistent();
     total_ += std::int64_t{options.steps} * state.schedule->instructions();
     cores_.push_back(shared_cores(cluster, topology, rank));
-    memory_.push_back({"memory", "B", rank, {Seconds(0)}, {state.memory}});
+    memory_.push_back({"live memory", "B", rank, {Seconds(0)}, {state.memory}});
   }
 }
 

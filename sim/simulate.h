@@ -34,8 +34,8 @@ struct SimulateOptions {
   std::function<void(double)> progress;  ///< Called now and then with the share that is done.
 };
 
-/// Compute instructions take their duration; on a node of CPUs with fewer cores than ranks they
-/// share the cores (max-min fair, one rank's instruction at most one core). Communications take
+/// Compute instructions take their duration. A CPU rank is one thread, which its streams share, and on
+/// a node with fewer cores than ranks the ranks share the cores (max-min fair). Communications take
 /// what core/network/collective_algorithm.h and the links' fair shares (sim/network.h) give.
 /// @throws core::SystemError when instructions wait for each other in a circle, naming it.
 core::Trace simulate(const core::Program&, const core::Durations&, const core::Cluster&,

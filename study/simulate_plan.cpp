@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "core/check/program_check.h"
+#include "core/error.h"
 #include "core/lowering/lowering.h"
 #include "costmodel/predict_durations.h"
 #include "study/machine_memory.h"
@@ -9,7 +11,10 @@
 namespace orrery::study {
 
 core::Program lower_plan(const Inputs& inputs) {
-  return core::lower(inputs.plan, inputs.model, inputs.cluster, inputs.job);
+  core::Program program = core::lower(inputs.plan, inputs.model, inputs.cluster, inputs.job);
+  const std::vector<std::string> faults = core::check_program(program);
+  ORRERY_CHECK(faults.empty(), "lowering made an unsound program: " + faults.front());
+  return program;
 }
 
 core::Trace simulate_plan(const Inputs& inputs, const core::Program& program,

@@ -8,7 +8,7 @@
 
 namespace orrery::study {
 
-/// The plan lowered.
+/// The plan lowered, and its program proven sound.
 core::Program lower_plan(const Inputs&);
 
 /// The program simulated with the cost model's durations.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
 #include <set>
 
 #include "core/check/rendezvous_check.h"
@@ -40,6 +42,7 @@ class RoleCheck {
     for (const Block& block : role_.blocks) {
       for (std::size_t i = 0; i < block.instructions.size(); ++i) {
         check_views(block, i);
+        check_message(block, i);
         for (const int wait : block.instructions[i].waits) {
           if (wait < 0 || static_cast<std::size_t>(wait) >= i) {
             fault(fmt::format(
@@ -74,6 +77,39 @@ class RoleCheck {
     };
     for (const View& view : instruction.reads) check(view);
     for (const View& view : instruction.writes) check(view);
+  }
+
+  double bytes_of(const View& view) const {
+    return static_cast<double>(view.count) * dtype_bytes(buffer(view.buffer).dtype);
+  }
+
+  /// The bytes that a communication states are those of its larger view: what the simulator moves is
+  /// what the engine moves. A guard on a communication would leave its other parties waiting.
+  void check_message(const Block& block, std::size_t i) {
+    const Instruction& instruction = block.instructions[i];
+    if (std::holds_alternative<Compute>(instruction.operation)) return;
+    if (instruction.guard) {
+      fault(fmt::format("block {} instruction {} ({}): a guard on a communication", block.name, i,
+                        instruction.label));
+    }
+    std::optional<Bytes> stated;
+    if (const auto* c = std::get_if<Collective>(&instruction.operation)) stated = c->bytes;
+    if (const auto* s = std::get_if<Send>(&instruction.operation)) stated = s->bytes;
+    if (const auto* r = std::get_if<Receive>(&instruction.operation)) stated = r->bytes;
+    if (!stated) return;
+    double viewed = 0;
+    for (const auto* views : {&instruction.reads, &instruction.writes}) {
+      for (const View& view : *views) {
+        if (view.buffer.index() < role_.buffers.size()) viewed = std::max(viewed, bytes_of(view));
+      }
+    }
+    const bool sliced = std::holds_alternative<Collective>(instruction.operation) &&
+                        !instruction.reads.empty() && instruction.reads[0].slice &&
+                        !instruction.writes.empty() && instruction.writes[0].slice;
+    if (sliced ? stated->value > viewed : stated->value != viewed) {
+      fault(fmt::format("block {} instruction {} ({}): states {} B, its views hold {} B",
+                        block.name, i, instruction.label, stated->value, viewed));
+    }
   }
 
   void check_call(int c) {

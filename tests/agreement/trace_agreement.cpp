@@ -237,10 +237,17 @@ std::vector<std::string> order_of(const core::Trace& trace, int step) {
   for (const core::Lane& lane : trace.lanes) {
     lines.push_back(fmt::format("{} {}", lane.rank.value, core::stream_name(lane.stream)));
   }
+  // By time: the trace itself keeps spans in program order, which would prove nothing.
+  std::vector<const Span*> by_start;
   for (const Span& span : trace.spans) {
-    if (span.instruction.step != step) continue;
-    lines[static_cast<std::size_t>(span.lane)] +=
-        fmt::format(" {}.{}", span.instruction.call, span.instruction.index);
+    if (span.instruction.step == step) by_start.push_back(&span);
+  }
+  std::stable_sort(by_start.begin(), by_start.end(), [](const Span* a, const Span* b) {
+    return std::pair(a->start, a->end) < std::pair(b->start, b->end);
+  });
+  for (const Span* span : by_start) {
+    lines[static_cast<std::size_t>(span->lane)] +=
+        fmt::format(" {}.{}", span->instruction.call, span->instruction.index);
   }
   return lines;
 }

@@ -185,5 +185,21 @@ TEST(Lowering, AMissingMemberOrAnUnequalMessageIsFound) {
   EXPECT_FALSE(check_program(program).empty());
 }
 
+TEST(Lowering, BytesThatAreNotThoseOfTheViewsAreFound) {
+  Program program = lowered(plan_of(2, 1, 1, 1, PipelineSchedule::OneFOneB, Recompute::None));
+  for (Instruction& i : program.roles[0].blocks[3].instructions) {
+    if (auto* collective = std::get_if<Collective>(&i.operation)) collective->bytes += Bytes(4);
+  }
+  EXPECT_FALSE(check_program(program).empty());
+}
+
+TEST(Lowering, AGuardOnACommunicationIsFound) {
+  Program program = lowered(plan_of(2, 1, 1, 1, PipelineSchedule::OneFOneB, Recompute::None));
+  for (Instruction& i : program.roles[0].blocks[3].instructions) {
+    if (std::holds_alternative<Collective>(i.operation)) i.guard = program.roles[0].loss;
+  }
+  EXPECT_FALSE(check_program(program).empty());
+}
+
 }  // namespace
 }  // namespace orrery::core
