@@ -42,7 +42,7 @@ if [[ ! -e "$root/etc/debian_version" ]]; then
   done
 fi
 
-clone=/root/orrery
+clone=/opt/orrery
 rm -rf "${root:?}$clone"
 git clone -q --no-hardlinks . "$root$clone"
 cp /etc/resolv.conf /etc/hosts "$root/etc/"
