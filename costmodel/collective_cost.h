@@ -14,6 +14,7 @@
 // and the time is latency + max over links (bytes · users of the link / β). The descriptions are
 // core/network/collective_algorithm.h's; a test holds the two equal to 1e-9.
 
+#include <compare>
 #include <optional>
 #include <vector>
 
@@ -49,6 +50,7 @@ struct GroupPlacement {
   int users_per_node = 1;    ///< Devices of one node that send at once.
 
   int members() const { return nodes * members_per_node; }
+  auto operator<=>(const GroupPlacement&) const = default;
 };
 
 /// Whether only this group communicates, or every device of its nodes does (in sibling groups).

@@ -133,21 +133,14 @@ const StageProfile& DenseEstimator::profile(const core::DensePlan& plan, int sta
                                .recompute = plan.recompute,
                                .tensor_alone = tensor.alone,
                                .tensor_shared = tensor.shared};
-  const ProfileKey key{question.first,
-                       question.last,
-                       plan.tensor,
-                       plan.microbatch,
-                       plan.recompute,
-                       tensor.alone.nodes,
-                       tensor.alone.users_per_card};
   {
     const std::lock_guard lock(mutex_);
-    const auto known = profiles_.find(key);
+    const auto known = profiles_.find(question);
     if (known != profiles_.end()) return known->second;
   }
   const StageProfile result = profile_stage(question, model_, device_, fabric_, job_);
   const std::lock_guard lock(mutex_);
-  return profiles_.try_emplace(key, result).first->second;
+  return profiles_.try_emplace(question, result).first->second;
 }
 
 StageBuckets DenseEstimator::buckets(const core::DensePlan& plan, int stage) const {

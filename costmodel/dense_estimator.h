@@ -112,10 +112,9 @@ class DenseEstimator {
   double ranks_per_core_ = 1.0;  ///< CPU ranks that share one core; 1 where each has its own.
   FabricCost fabric_;
 
-  using ProfileKey = std::tuple<bool, bool, int, int, core::Recompute, int, int>;
   using BucketKey = std::tuple<bool, bool, int, int>;
   mutable std::mutex mutex_;
-  mutable std::map<ProfileKey, StageProfile> profiles_;
+  mutable std::map<StageQuestion, StageProfile> profiles_;
   mutable std::map<BucketKey, StageBuckets> buckets_;
 };
 

@@ -49,6 +49,8 @@ struct StageQuestion {
   int microbatch = 1;
   core::Recompute recompute = core::Recompute::None;
   GroupPlacement tensor_alone, tensor_shared;  ///< Of the tensor group; ignored for tensor = 1.
+
+  auto operator<=>(const StageQuestion&) const = default;
 };
 
 StageProfile profile_stage(const StageQuestion&, const core::Transformer&, const core::Device&,
