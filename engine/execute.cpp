@@ -5,6 +5,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -148,8 +149,16 @@ core::Trace execute(const core::Program& program, const core::Job& job,
   }
   FirstFailure failure;
   std::vector<std::thread> threads;
-  for (std::size_t r = 0; r < runs.size(); ++r) {
-    threads.emplace_back([&, r] { run_rank(*runs[r], *communicators[r], failure); });
+  try {
+    for (std::size_t r = 0; r < runs.size(); ++r) {
+      threads.emplace_back([&, r] { run_rank(*runs[r], *communicators[r], failure); });
+    }
+  } catch (const std::system_error&) {
+    // Those that have started wait for the others.
+    const std::string why = "no more than " + std::to_string(threads.size()) + " of " +
+                            std::to_string(runs.size()) + " ranks' threads can be started";
+    failure.note(std::make_exception_ptr(core::SystemError(why)));
+    communicators.front()->abort(why);
   }
   for (std::thread& thread : threads) thread.join();
   failure.rethrow();

@@ -33,19 +33,17 @@ void wait_until(Communicator& communicator, const std::function<bool()>& done) {
   }
 }
 
-void synchronize(Communicator& communicator, const core::Program& program) {
-  std::vector<core::Rank> all;
-  for (int r = 0; r < static_cast<int>(program.ranks.size()); ++r) all.emplace_back(r);
-  float arrived = 1.0F;
+void synchronize(Communicator& communicator, const core::Program& program, Arrival& arrival) {
+  arrival.everyone.clear();
+  for (int r = 0; r < static_cast<int>(program.ranks.size()); ++r) arrival.everyone.emplace_back(r);
   CollectiveCall call;
-  call.members = all;
+  call.members = arrival.everyone;
   call.position = communicator.rank().value;
   call.tag = tag_of(MessageTag::Report);
-  call.in = call.out = &arrived;
+  call.in = call.out = &arrival.arrived;
   call.in_count = call.out_count = 1;
-  CollectiveRun run;
-  run.start(communicator, call);
-  wait_until(communicator, [&] { return run.poll(communicator); });
+  arrival.exchange.start(communicator, call);
+  wait_until(communicator, [&] { return arrival.exchange.poll(communicator); });
 }
 
 RankRun::RankRun(const core::Program& program, const core::Job& job, Communicator& communicator,
@@ -110,7 +108,7 @@ void RankRun::run() {
   omp_set_num_threads(options_.threads);
   set_weights();
   const int steps = options_.steps.value_or(job_.steps);
-  synchronize(communicator_, program_);
+  synchronize(communicator_, program_, arrival_);
   for (int step = 0; step < steps; ++step) {
     const double start = interpreter_.now();
     interpreter_.run_step(step, options_.profile && step >= options_.profile_from);

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/collective.h"
 #include "engine/execute.h"
 #include "engine/rank_interpreter.h"
 #include "engine/safetensors.h"
@@ -23,8 +24,16 @@ struct RankResult {
 
 /// Blocks until the messages that `done` asks for have arrived.
 void wait_until(Communicator&, const std::function<bool()>& done);
+
+/// What ranks exchange to wait for each other. When one fails, threads of others may still reach
+/// into it, so it outlives them all.
+struct Arrival {
+  std::vector<core::Rank> everyone;
+  float arrived = 1.0F;
+  CollectiveRun exchange;
+};
 /// Returns when every rank has called it.
-void synchronize(Communicator&, const core::Program&);
+void synchronize(Communicator&, const core::Program&, Arrival&);
 
 class RankRun {
  public:
@@ -54,6 +63,7 @@ class RankRun {
   const core::Job& job_;
   Communicator& communicator_;
   const ExecuteOptions& options_;
+  Arrival arrival_;
   RankInterpreter interpreter_;
   bool reports_ = false;
   RankResult result_;
