@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -119,15 +120,23 @@ class Search {
     std::vector<std::unique_ptr<Cutoff>> of_kind;
     for (std::size_t k = 0; k < kKinds; ++k) of_kind.push_back(std::make_unique<Cutoff>(1));
     std::atomic<std::size_t> next{0};
-    const auto work = [&] {
-      for (std::size_t i = next++; i < plans_.size(); i = next++) {
-        verdicts_[i] = judge(plans_[i], cutoff, of_kind);
+    std::vector<std::exception_ptr> failures(threads);
+    const auto work = [&](std::size_t thread) {
+      try {
+        for (std::size_t i = next++; i < plans_.size(); i = next++) {
+          verdicts_[i] = judge(plans_[i], cutoff, of_kind);
+        }
+      } catch (...) {
+        failures[thread] = std::current_exception();
       }
     };
-    std::vector<std::thread> pool;
-    for (std::size_t t = 1; t < threads; ++t) pool.emplace_back(work);
-    work();
-    for (std::thread& thread : pool) thread.join();
+    std::vector<std::jthread> pool;
+    for (std::size_t t = 1; t < threads; ++t) pool.emplace_back(work, t);
+    work(0);
+    pool.clear();  // Joins.
+    for (const std::exception_ptr& failure : failures) {
+      if (failure) std::rethrow_exception(failure);
+    }
   }
 
   Verdict judge(const core::Plan& plan, Cutoff& cutoff,

@@ -30,7 +30,11 @@ CriticalPath critical_path(const Trace& trace, int step) {
   CriticalPath path;
   std::optional<SpanNumber> current = last_of(trace, step);
   Seconds until = current ? at(*current).end : Seconds(0);
-  while (current && at(*current).instruction.step == step) {
+  // In a sound trace the way back never meets a span again; a file may hold any other.
+  std::vector<bool> seen(trace.spans.size(), false);
+  while (current && at(*current).instruction.step == step &&
+         !seen[static_cast<std::size_t>(*current)]) {
+    seen[static_cast<std::size_t>(*current)] = true;
     const std::optional<SpanNumber> party = links.last_party(*current);
     const Seconds from = std::min(until, party ? at(*current).transfer : at(*current).start);
     const Seconds to = std::min(until, at(*current).end);

@@ -84,7 +84,8 @@ class CauseFinder {
   /// The communication that the rank's next compute needs and that was waiting during the gap.
   std::optional<SpanNumber> waiting_during(Interval gap) const {
     std::optional<SpanNumber> current = next_compute(gap);
-    while (current) {
+    // As many steps as there are spans: dependencies in a circle, which a file may hold, end too.
+    for (std::size_t left = trace_.spans.size(); current && left > 0; --left) {
       const Span& span = at(*current);
       if (span.end <= gap.begin) return std::nullopt;
       if (span.start < gap.end) {
