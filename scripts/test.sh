@@ -2,7 +2,8 @@
 # Installs what is missing, builds, and runs the tests. What CI runs.
 #
 #   scripts/test.sh         the release build and its tests
-#   scripts/test.sh --all   also: formatting, the sanitizer build and its tests
+#   scripts/test.sh --all   also: formatting, the sanitizer build and its tests, commands on files
+#                           spoilt at random
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -35,9 +36,18 @@ test_preset() {
   ctest --test-dir "build/$preset" --parallel "$jobs" --output-on-failure --no-tests=error
 }
 
+# Every run must end by itself with exit status 0, 1 or 2 and one line of explanation.
+fuzz() {
+  ASAN_OPTIONS=detect_leaks=0 "build/$1/mutation_fuzz" "build/$1/orrery" "$2" 1
+}
+
 if $all; then
   # MPI and the OpenGL driver keep memory until the process ends; that is not ours to report.
   ASAN_OPTIONS=detect_leaks=0 test_preset dev
+  fuzz dev 1000
+  cmake --preset release
+  cmake --build build/release --parallel "$jobs" --target orrery mutation_fuzz
+  fuzz release 3000
 fi
 # Last, so that its summary is the last thing printed.
 test_preset release

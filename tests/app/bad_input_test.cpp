@@ -117,7 +117,8 @@ class BadInput : public testing::Test {
 };
 
 TEST_F(BadInput, TheExamplesAreSound) {
-  for (const Words& arguments : {kPlan, kSimulate, kRun, kRunCtr}) {
+  for (const Words& arguments :
+       {kPlan, kSimulate, kRun, kRunCtr, Words{"simulate", "pod-plan.toml"}}) {
     const Ended ended = orrery(arguments);
     EXPECT_EQ(ended.status, 0) << arguments[0] << ": " << how(ended) << ": " << ended.error;
   }

@@ -47,6 +47,58 @@ peak = { float32 = "100 GFLOP/s" }
 gemm = { ceiling = 0.8, half_m = 0, half_n = 0, half_k = 0 }
 )";
 
+constexpr const char* kPod = R"(source = "assumed, for tests"
+name = "two nodes of two GPUs"
+
+[network]
+kind = "fat-tree"
+hop_latency = "1 us"
+efficiency = 0.9
+nodes_per_leaf = 1
+oversubscription = 2
+
+[[nodes]]
+name = "node"
+count = 2
+devices = 2
+cores = 8
+fabric = "switch"
+host_memory = "64 GiB"
+network_cards = 2
+device_link = { bandwidth = "100 GB/s", latency = "3 us" }
+network_card = { bandwidth = "100 Gbit/s", latency = "5 us" }
+
+[nodes.device]
+name = "GPU"
+kind = "gpu"
+memory = "16 GiB"
+memory_bandwidth = "900 GB/s"
+memory_efficiency = 0.9
+launch = "4 us"
+reserved = "1 GiB"
+price = "2.5 USD/h"
+power = "300 W"
+
+[nodes.device.peak]
+float32 = "15 TFLOP/s"
+bfloat16 = "120 TFLOP/s"
+
+[nodes.device.gemm]
+ceiling = 0.8
+half_m = 100
+half_n = 100
+half_k = 50
+
+[nodes.device.attention]
+forward = 0.5
+backward = 0.4
+half_rows = 1000
+
+[nodes.device.operators.normalize]
+per_call = "1 us"
+rate = "500 GB/s"
+)";
+
 constexpr const char* kJob = R"(sequence = 32
 global_batch = 4
 precision = "float32"
@@ -74,6 +126,23 @@ layers_per_stage = [2]
 microbatch = 2
 schedule = "1f1b"
 recompute = "none"
+)";
+
+constexpr const char* kPodPlan = R"(model = "model.json"
+cluster = "pod.toml"
+job = "job.toml"
+
+[dense]
+data = 1
+sharding = 2
+sharding_stage = 1
+tensor = 1
+pipeline = 2
+layers_per_stage = [1, 1]
+microbatch = 1
+schedule = "gpipe"
+recompute = "full"
+axis_order = ["tensor", "sharding", "pipeline", "data"]
 )";
 
 constexpr const char* kCtrModel = R"(name = "ctr"
@@ -153,11 +222,10 @@ std::string text() {
 
 const std::vector<ExampleFile>& example_files() {
   static const std::vector<ExampleFile> kFiles = {
-      {"model.json", kModel},     {"cluster.toml", kCluster},
-      {"job.toml", kJob},         {"plan.toml", kPlan},
-      {"text.txt", text()},       {"ctr-model.toml", kCtrModel},
-      {"ctr-job.toml", kCtrJob},  {"ctr-plan.toml", kCtrPlan},
-      {"samples.tsv", samples()}, {"beyond.bin", tokens(600, 999)}};
+      {"model.json", kModel},      {"cluster.toml", kCluster},    {"job.toml", kJob},
+      {"plan.toml", kPlan},        {"text.txt", text()},          {"pod.toml", kPod},
+      {"pod-plan.toml", kPodPlan}, {"ctr-model.toml", kCtrModel}, {"ctr-job.toml", kCtrJob},
+      {"ctr-plan.toml", kCtrPlan}, {"samples.tsv", samples()},    {"beyond.bin", tokens(600, 999)}};
   return kFiles;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// A small, sound set of files: a transformer and a click-through model, a cluster of two ranks,
-// jobs, plans and data. Tests spoil one of them and look at what is said.
+// A small, sound set of files: a transformer and a click-through model, clusters of two CPU
+// ranks and of four GPUs, jobs, plans and data. Tests spoil one of them and look at what is said.
 
 #include <filesystem>
 #include <string>

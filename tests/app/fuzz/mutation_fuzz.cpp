@@ -97,7 +97,7 @@ void replace_a_number(std::string& text, Dice& dice) {
 
 /// Often still allowed, so that the value gets further than the readers.
 void scale_a_number(std::string& text, Dice& dice) {
-  static constexpr int kFactors[] = {2, 3, 4, 8, 10, 1000, 100000};
+  static constexpr int kFactors[] = {2, 3, 4, 8, 10, 1000};
   const auto numbers = numbers_of(text);
   if (numbers.empty()) return;
   const Range range = dice.of(numbers);
@@ -144,6 +144,10 @@ const std::vector<Attempt>& attempts() {
        {dense.begin() + 1, dense.end()}},
       {{"plan", "--model", "ctr-model.toml", "--cluster", "cluster.toml", "--job", "ctr-job.toml"},
        {sparse.begin() + 1, sparse.end()}},
+      {{"plan", "--model", "model.json", "--cluster", "pod.toml", "--job", "job.toml"},
+       {"model.json", "pod.toml", "job.toml"}},
+      {{"simulate", "pod-plan.toml", "--json"},
+       {"model.json", "pod.toml", "job.toml", "pod-plan.toml"}},
       {{"simulate", "plan.toml"}, dense},
       {{"simulate", "ctr-plan.toml"}, sparse},
       {{"run", "plan.toml", "--steps", "1"}, with(dense, "text.txt")},
