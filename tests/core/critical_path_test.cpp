@@ -60,5 +60,17 @@ TEST(CriticalPath, CoversTheStepAndNeverOverlaps) {
 
 TEST(CriticalPath, AnEmptyTraceHasNone) { EXPECT_TRUE(critical_path(Trace{}, 0).pieces.empty()); }
 
+// A file may hold spans that wait for each other: the path back ends where it meets itself.
+TEST(CriticalPath, EndsInACircleOfDependencies) {
+  Trace trace = pipeline_trace({});
+  trace.dependency_begin.assign(1, 0);
+  trace.dependencies.clear();
+  for (std::size_t i = 0; i < trace.spans.size(); ++i) {
+    trace.dependencies.push_back(static_cast<std::int32_t>((i + 1) % trace.spans.size()));
+    trace.dependency_begin.push_back(static_cast<std::int64_t>(i) + 1);
+  }
+  EXPECT_LE(critical_path(trace, 0).pieces.size(), trace.spans.size());
+}
+
 }  // namespace
 }  // namespace orrery::core

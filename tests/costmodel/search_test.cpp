@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/error.h"
 #include "tests/costmodel/small_inputs.h"
 
 namespace orrery::costmodel {
@@ -171,13 +172,33 @@ TEST(Search, ChoosesServersAndWorkersOfAClickThroughModel) {
   job.sparse_optimizer = core::Optimizer{.kind = core::OptimizerKind::AdaGrad};
   const core::Model model{"clicks", std::nullopt, c};
   const core::Cluster cluster = nodes_of_four(2, 16e9);
-  const SearchResult result = search(model, cluster, job, {.refine = {}});
+  const SearchResult result = search(model, cluster, job, {.keep = 5, .refine = {}});
   ASSERT_FALSE(result.ranked.empty());
   for (const core::Plan& plan : sparse_plans(model, cluster, job)) {
     const Outcome outcome = estimate(plan, model, cluster, job);
     EXPECT_GE(std::get<Estimate>(outcome).step, result.ranked.front().estimate.step)
         << core::describe(plan);
   }
+}
+
+TEST(Search, RefusesWhatNoPlanCovers) {
+  core::Transformer encoder = small_gpt2();
+  encoder.post_norm = true;
+  EXPECT_THROW(search(model_of(encoder), cpu_cluster(2), small_job(), {.keep = 5, .refine = {}}),
+               core::ConfigError);
+}
+
+// Three ranks cannot share a batch of 4 sequences, two heads or two layers.
+TEST(Search, SaysWhyThereIsNoPlanAtAll) {
+  core::Transformer two = small_gpt2();
+  two.heads = two.kv_heads = two.layers = 2;
+  core::Job job = small_job();
+  job.global_batch = 4;
+  const SearchResult found = search(model_of(two), cpu_cluster(3), job, {.keep = 5, .refine = {}});
+  EXPECT_EQ(found.candidates, 0U);
+  EXPECT_NE(found.nothing_fits.find("global batch of 4 is no multiple of data 3"),
+            std::string::npos)
+      << found.nothing_fits;
 }
 
 }  // namespace
