@@ -531,6 +531,10 @@ TEST_F(BadInput, Traces) {
     std::ofstream(folder() / ("foreign" + name.substr(5))) << "{\"traceEvents\": []}";
     cases.push_back({view("foreign" + name.substr(5)), {}, kBadInput, "foreign.*: "});
   }
+  // What HDF5 reads alone, without the checksum before it.
+  std::ofstream(folder() / "bare.h5", std::ios::binary)
+      << read_all(folder() / "trace.h5").substr(512);
+  cases.push_back({view("bare.h5"), {}, kBadInput, "bare.h5: .*not written by orrery"});
   for (const char* size :
        {"1x1", "0x0", "-5x5", "100000x100000", "99999999999x300", "800", "800x", "axb"}) {
     cases.push_back({view("trace.h5", {"--size", size}), {}, kBadInput, "size"});
