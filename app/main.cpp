@@ -1,7 +1,6 @@
 // The command line: one subcommand per question, errors caught once.
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -22,7 +21,11 @@ namespace {
 /// Exit statuses of every command.
 enum ExitStatus { kSucceeded = 0, kFailed = 1, kBadInput = 2 };
 
-int report(const std::string& what, ExitStatus status) {
+/// One line to stderr. Messages quote what was found in files, which may be any bytes.
+int report(std::string what, ExitStatus status) {
+  for (char& c : what) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  }
   std::fprintf(stderr, "orrery: %s\n", what.c_str());
   return status;
 }
@@ -33,8 +36,8 @@ std::string fault(const CLI::App& app, const CLI::ParseError& error) {
   const auto unknown = app.remaining(true);
   if (!chosen.empty()) {
     const std::string& name = chosen.front()->get_name();
-    std::string what = unknown.empty() ? error.what() : "\"" + unknown.front() + "\" is unknown";
-    std::replace(what.begin(), what.end(), '\n', ' ');
+    const std::string what =
+        unknown.empty() ? error.what() : "\"" + unknown.front() + "\" is unknown";
     return name + ": " + what + " (orrery " + name + " --help)";
   }
   std::string commands;

@@ -245,6 +245,8 @@ TEST_F(BadInput, Jobs) {
        {{"job.toml", "", "a = " + std::string(100000, '[')}},
        kBadInput,
        "job.toml:1:.*depth"},
+      {kPlan, {{"job.toml", "\"adamw\"", "tr\nue"}}, kBadInput, "job.toml:8:.*boolean"},
+      {kPlan, {{"job.toml", "\"adamw\"", "tr\x1b[2Jue"}}, kBadInput, "job.toml:8:.*boolean"},
       {kPlan, {{"job.toml", "sequence = 32", "sequence = 64"}}, kBadInput, "32 learned positions"},
       {kPlan, {{"job.toml", "float32", "bfloat16"}}, kBadInput, "no peak for bfloat16"},
       {kSimulate,
