@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "core/check/program_check.h"
@@ -124,9 +125,11 @@ TEST(Execute, ProfilesFromTheStepAsked) {
 // Tokens that one rank cannot read: the run ends, on all ranks, with that rank's exception.
 TEST(Execute, TheFirstFailureIsTheRuns) {
   struct Broken final : TokenSource {
-    void read(int, std::int64_t first, std::int64_t, std::int64_t, std::int32_t*,
-              std::int32_t*) const override {
+    void read(int, std::int64_t first, std::int64_t sequences, std::int64_t sequence,
+              std::int32_t* tokens, std::int32_t* targets) const override {
       if (first >= 4) throw core::ConfigError("data.bin: token 7 is 999");
+      std::fill_n(tokens, sequences * sequence, 0);
+      std::fill_n(targets, sequences * sequence, 0);
     }
   };
   const Broken broken;
