@@ -8,18 +8,38 @@
 #include <vector>
 
 #include "core/model.h"
+#include "core/units.h"
 
 namespace orrery::core {
 
-struct Job;
-
 enum class Axis { Tensor, Context, Sharding, Expert, Pipeline, Data };
-enum class PipelineSchedule { GPipe, OneFOneB, Interleaved, ZeroBubble };
+enum class PipelineSchedule {
+  GPipe,
+  OneFOneB,
+  Interleaved,
+  ZeroBubbleH1,
+  ZeroBubble1p,
+  ZeroBubble2p
+};
 enum class Recompute { None, Selective, Full };
-/// Names used in files: "tensor"; "gpipe", "1f1b", "interleaved", "zero-bubble"; "none", "full".
+/// Plain materialises the scores F[heads, sequence, sequence] in memory; Flash does not.
+enum class AttentionKind { Flash, Plain };
+/// Ring passes keys and values around the context group; AllToAll trades sequence for heads.
+enum class ContextMethod { Ring, AllToAll };
+/// Names used in files: "tensor"; "gpipe", "1f1b", "interleaved", "zb-h1", "zb-1p", "zb-2p";
+/// "none", "selective", "full"; "flash", "plain"; "ring", "all-to-all".
 std::string_view axis_name(Axis);
 std::string_view schedule_name(PipelineSchedule);
 std::string_view recompute_name(Recompute);
+std::string_view attention_kind_name(AttentionKind);
+std::string_view context_method_name(ContextMethod);
+
+/// What a schedule that is computed from durations (zb-1p, zb-2p) was computed from, so that the
+/// plan alone says the order of passes. Of one microbatch on one stage.
+struct PassTimes {
+  Seconds forward, input_grad, weight_grad, message;
+  auto operator<=>(const PassTimes&) const = default;
+};
 
 /// Collective part. The product of the degrees of data, sharding, pipeline, context and tensor
 /// parallelism is the number of devices.
@@ -36,7 +56,15 @@ struct DensePlan {
   std::vector<int> layers_per_stage = {};  ///< pipeline · virtual_stages entries, in model order.
   int microbatch = 1;                      ///< Sequences per microbatch.
   PipelineSchedule schedule = PipelineSchedule::OneFOneB;
+  std::optional<PassTimes> pass_times = {};  ///< zb-1p and zb-2p only.
   Recompute recompute = Recompute::None;
+  /// Layers of each stage that recompute, the stage's first ones; absent: all of them.
+  std::optional<int> recompute_layers = {};
+  AttentionKind attention = AttentionKind::Flash;
+  ContextMethod context_method = ContextMethod::Ring;
+  /// Gradients are reduced in pieces of at least this size (whole layers); absent: layer by layer.
+  std::optional<Bytes> bucket = {};
+  bool overlap_gradients = true;  ///< Reduce them beside the last backward pass, not after it.
   /// From neighbouring ranks outwards.
   std::vector<Axis> axis_order = {Axis::Tensor, Axis::Sharding, Axis::Pipeline, Axis::Data};
 
@@ -82,12 +110,5 @@ std::vector<int> even_layers(int layers, int parts);
 
 /// "dp8 tp8 pp8 sh1 mb1 1f1b full": short, for tables.
 std::string describe(const Plan&);
-
-/// Why no plan at all can be lowered for that model and job; nullopt when some can.
-std::optional<std::string> why_not_covered(const Model&, const Job&);
-
-/// Why this plan cannot be lowered for that model, job and number of devices; nullopt when it can.
-/// Names the plan's key, the rule and a fix.
-std::optional<std::string> why_invalid(const Plan&, const Model&, const Job&, int devices);
 
 }  // namespace orrery::core

@@ -1,5 +1,6 @@
 #include "costmodel/estimate.h"
 
+#include "core/check/plan_check.h"
 #include "core/error.h"
 #include "costmodel/dense_estimator.h"
 #include "costmodel/sparse_estimator.h"

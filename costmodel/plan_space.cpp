@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/check/plan_check.h"
 #include "costmodel/dense_estimator.h"
 #include "costmodel/search.h"
 

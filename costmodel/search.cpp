@@ -12,6 +12,7 @@
 #include <thread>
 #include <variant>
 
+#include "core/check/plan_check.h"
 #include "core/error.h"
 #include "costmodel/dense_estimator.h"
 #include "costmodel/sparse_estimator.h"

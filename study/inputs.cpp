@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/check/plan_check.h"
 #include "core/config/read.h"
 #include "core/error.h"
 

@@ -30,6 +30,16 @@ std::vector<Axis> read_axis_order(TableReader& reader) {
   return order;
 }
 
+PassTimes read_pass_times(TableReader reader) {
+  PassTimes times;
+  times.forward = reader.quantity<Seconds>("forward");
+  times.input_grad = reader.quantity<Seconds>("input_grad");
+  times.weight_grad = reader.quantity<Seconds>("weight_grad");
+  times.message = reader.quantity<Seconds>("message", Sign::NonNegative);
+  reader.finish();
+  return times;
+}
+
 DensePlan read_dense(TableReader reader) {
   DensePlan d;
   d.data = reader.count("data", 1, kMaxDegree);
@@ -44,17 +54,33 @@ DensePlan read_dense(TableReader reader) {
   d.layers_per_stage = reader.counts("layers_per_stage", 1, kMaxDegree);
   d.microbatch = reader.count("microbatch", 1, kMaxDegree);
   if (reader.has("schedule")) {
-    d.schedule = reader.choice<PipelineSchedule>("schedule",
-                                                 {{"gpipe", PipelineSchedule::GPipe},
-                                                  {"1f1b", PipelineSchedule::OneFOneB},
-                                                  {"interleaved", PipelineSchedule::Interleaved},
-                                                  {"zero-bubble", PipelineSchedule::ZeroBubble}});
+    d.schedule =
+        reader.choice<PipelineSchedule>("schedule", {{"gpipe", PipelineSchedule::GPipe},
+                                                     {"1f1b", PipelineSchedule::OneFOneB},
+                                                     {"interleaved", PipelineSchedule::Interleaved},
+                                                     {"zb-h1", PipelineSchedule::ZeroBubbleH1},
+                                                     {"zb-1p", PipelineSchedule::ZeroBubble1p},
+                                                     {"zb-2p", PipelineSchedule::ZeroBubble2p}});
   }
+  if (reader.has("pass_times")) d.pass_times = read_pass_times(reader.table("pass_times"));
   if (reader.has("recompute")) {
     d.recompute = reader.choice<Recompute>("recompute", {{"none", Recompute::None},
                                                          {"selective", Recompute::Selective},
                                                          {"full", Recompute::Full}});
   }
+  if (reader.has("recompute_layers")) {
+    d.recompute_layers = reader.count("recompute_layers", 0, kMaxDegree);
+  }
+  if (reader.has("attention")) {
+    d.attention = reader.choice<AttentionKind>(
+        "attention", {{"flash", AttentionKind::Flash}, {"plain", AttentionKind::Plain}});
+  }
+  if (reader.has("context_method")) {
+    d.context_method = reader.choice<ContextMethod>(
+        "context_method", {{"ring", ContextMethod::Ring}, {"all-to-all", ContextMethod::AllToAll}});
+  }
+  if (reader.has("bucket")) d.bucket = reader.quantity<Bytes>("bucket");
+  if (reader.has("overlap_gradients")) d.overlap_gradients = reader.boolean("overlap_gradients");
   if (reader.has("axis_order")) d.axis_order = read_axis_order(reader);
   reader.finish();
   return d;

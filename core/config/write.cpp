@@ -170,7 +170,18 @@ void add_dense(TomlText& out, const DensePlan& d) {
   out.integer("microbatch", d.microbatch);
   out.text("schedule", schedule_name(d.schedule));
   out.text("recompute", recompute_name(d.recompute));
+  if (d.recompute_layers) out.integer("recompute_layers", *d.recompute_layers);
+  out.text("attention", attention_kind_name(d.attention));
+  out.text("context_method", context_method_name(d.context_method));
+  if (d.bucket) out.quantity("bucket", *d.bucket);
+  out.boolean("overlap_gradients", d.overlap_gradients);
   out.line("axis_order", fmt::format("[{}]", fmt::join(axes, ", ")));
+  if (!d.pass_times) return;
+  out.table("dense.pass_times");
+  out.quantity("forward", d.pass_times->forward);
+  out.quantity("input_grad", d.pass_times->input_grad);
+  out.quantity("weight_grad", d.pass_times->weight_grad);
+  out.quantity("message", d.pass_times->message);
 }
 
 void add_sparse(TomlText& out, const SparsePlan& s) {

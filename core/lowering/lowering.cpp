@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "core/check/plan_check.h"
 #include "core/error.h"
 #include "core/lowering/decoder_stage.h"
 #include "core/lowering/dependencies.h"

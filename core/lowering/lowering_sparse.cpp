@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/check/plan_check.h"
 #include "core/error.h"
 #include "core/lowering/dependencies.h"
 #include "core/lowering/sparse_roles.h"

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -550,6 +551,16 @@ TEST_F(BadInput, Traces) {
 }
 
 #ifdef ORRERY_MPI
+/// The lines that the program itself wrote; MPI and its libraries write others around them.
+std::vector<std::string> own_lines(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("orrery: ")) lines.push_back(line);
+  }
+  return lines;
+}
+
 // Every process sees the fault; one of them tells it.
 TEST_F(BadInput, Processes) {
   ProcessOptions options;
@@ -565,12 +576,16 @@ TEST_F(BadInput, Processes) {
   Ended ended = mpirun("3");
   if (ended.status == 127) GTEST_SKIP() << "no mpirun here";
   EXPECT_EQ(ended.status, kBadInput) << ended.error;
-  EXPECT_THAT(ended.error, testing::StartsWith("orrery: plan.toml: the plan has 2 ranks, but 3 "));
+  EXPECT_THAT(
+      own_lines(ended.error),
+      testing::ElementsAre(testing::StartsWith("orrery: plan.toml: the plan has 2 ranks, but 3 ")))
+      << ended.error;
   std::ofstream(folder() / "text.txt") << "short";
   ended = mpirun("2");
   EXPECT_EQ(ended.status, kBadInput) << ended.error;
-  EXPECT_THAT(ended.error, testing::StartsWith("orrery: text.txt: holds 5 tokens"));
-  EXPECT_EQ(ended.error.find("orrery: ", 8), std::string::npos) << ended.error;
+  EXPECT_THAT(own_lines(ended.error),
+              testing::ElementsAre(testing::StartsWith("orrery: text.txt: holds 5 tokens")))
+      << ended.error;
   EXPECT_EQ(content_of(folder()).size(), before.size());
 }
 #endif

@@ -72,7 +72,14 @@ TEST(PlanFile, RoundTrips) {
   plan.dense->expert = 2;
   plan.dense->sequence_parallel = true;
   plan.dense->virtual_stages = 3;
-  plan.dense->schedule = PipelineSchedule::ZeroBubble;
+  plan.dense->schedule = PipelineSchedule::ZeroBubble1p;
+  plan.dense->pass_times =
+      PassTimes{Seconds(1.5e-3), Seconds(1.25e-3), Seconds(1e-3), Seconds(7e-5)};
+  plan.dense->recompute_layers = 2;
+  plan.dense->attention = AttentionKind::Plain;
+  plan.dense->context_method = ContextMethod::AllToAll;
+  plan.dense->bucket = Bytes(25e6);
+  plan.dense->overlap_gradients = false;
   plan.dense->recompute = Recompute::Selective;
   plan.sparse = SparsePlan{3, 2, true, UpdateMode::BoundedStaleness, 6};
   write_plan(folder.path() / "again.toml", plan);
@@ -85,6 +92,12 @@ TEST(PlanFile, RoundTrips) {
   EXPECT_EQ(again.dense->layers_per_stage, plan.dense->layers_per_stage);
   EXPECT_EQ(again.dense->axis_order, plan.dense->axis_order);
   EXPECT_EQ(again.dense->sharding_stage, 3);
+  EXPECT_EQ(again.dense->pass_times, plan.dense->pass_times);
+  EXPECT_EQ(again.dense->recompute_layers, 2);
+  EXPECT_EQ(again.dense->attention, AttentionKind::Plain);
+  EXPECT_EQ(again.dense->context_method, ContextMethod::AllToAll);
+  EXPECT_EQ(again.dense->bucket, Bytes(25e6));
+  EXPECT_FALSE(again.dense->overlap_gradients);
   EXPECT_EQ(again.sparse->workers, 3);
   EXPECT_EQ(again.sparse->slices, 6);
   EXPECT_TRUE(again.sparse->colocated);
@@ -104,7 +117,7 @@ TEST(PlanFileError, NamesPlaceFindingAndRule) {
   EXPECT_THAT(error_of(replaced(kPlan, "microbatch", "micro_batch")),
               HasSubstr("dense.microbatch: is missing; is \"micro_batch\" a typing error?"));
   EXPECT_THAT(error_of(std::string(kPlan) + "servers = 2\n"),
-              HasSubstr("dense.servers: unknown key; allowed are axis_order"));
+              HasSubstr("dense.servers: unknown key; allowed are attention, axis_order"));
   EXPECT_THAT(error_of("model = \"m\"\ncluster = \"c\"\njob = \"j\"\n"),
               HasSubstr("dense: is missing; a plan needs [dense], [sparse] or both"));
   EXPECT_THAT(error_of(""), HasSubstr(":1:1: model: is missing"));

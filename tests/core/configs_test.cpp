@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 
+#include "core/check/plan_check.h"
 #include "core/config/atomic_file.h"
 #include "core/config/read.h"
 #include "core/error.h"

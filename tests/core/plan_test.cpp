@@ -1,11 +1,10 @@
-#include "core/plan.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <numeric>
 
+#include "core/check/plan_check.h"
 #include "core/job.h"
 
 namespace orrery::core {
@@ -166,8 +165,8 @@ INSTANTIATE_TEST_SUITE_P(
               [](Plan& p, Model&, Job&) { p.dense->schedule = PipelineSchedule::Interleaved; },
               "\"interleaved\" is not covered"},
         Fault{"zero_bubble",
-              [](Plan& p, Model&, Job&) { p.dense->schedule = PipelineSchedule::ZeroBubble; },
-              "\"zero-bubble\" is not covered"},
+              [](Plan& p, Model&, Job&) { p.dense->schedule = PipelineSchedule::ZeroBubbleH1; },
+              "\"zb-h1\" is not covered"},
         Fault{"selective", [](Plan& p, Model&, Job&) { p.dense->recompute = Recompute::Selective; },
               "\"selective\" is not covered"},
         Fault{"axis_missing",

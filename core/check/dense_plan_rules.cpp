@@ -1,0 +1,248 @@
+// Rules of the collective part: core/check/plan_rules.h.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "core/check/plan_rules.h"
+
+namespace orrery::core {
+
+namespace {
+
+/// "1, 2, 4 or 8": the divisors common to `numbers`, as a fix to offer.
+std::string common_divisors(const std::vector<int>& numbers) {
+  const int all = std::accumulate(numbers.begin(), numbers.end(), 0,
+                                  [](int a, int b) { return std::gcd(a, b); });
+  std::vector<int> divisors;
+  for (int d = 1; d <= all; ++d) {
+    if (all % d == 0) divisors.push_back(d);
+  }
+  if (divisors.size() == 1) return "1";
+  const int last = divisors.back();
+  divisors.pop_back();
+  return fmt::format("{} or {}", fmt::join(divisors, ", "), last);
+}
+
+Reason degrees_below_one(const DensePlan& d) {
+  const std::pair<const char*, int> degrees[] = {{"data", d.data},
+                                                 {"sharding", d.sharding},
+                                                 {"tensor", d.tensor},
+                                                 {"pipeline", d.pipeline},
+                                                 {"context", d.context},
+                                                 {"expert", d.expert},
+                                                 {"microbatch", d.microbatch},
+                                                 {"virtual_stages", d.virtual_stages}};
+  for (const auto& [key, value] : degrees) {
+    if (value < 1) return fmt::format("dense.{} = {}: must be at least 1", key, value);
+  }
+  return {};
+}
+
+/// What the plan may say but lowering does not cover yet.
+Reason not_covered(const DensePlan& d) {
+  const auto refuse = [](const std::string& what, const char* fix) {
+    return fmt::format("{} is not covered by lowering yet; {}", what, fix);
+  };
+  if (d.context > 1) {
+    return refuse(fmt::format("dense.context = {} (context parallelism)", d.context), "use 1");
+  }
+  if (d.expert > 1) {
+    return refuse(fmt::format("dense.expert = {} (expert parallelism)", d.expert), "use 1");
+  }
+  if (d.sequence_parallel) return refuse("dense.sequence_parallel = true", "use false");
+  if (d.sharding_stage > 1) {
+    return refuse(fmt::format("dense.sharding_stage = {}", d.sharding_stage), "use 0 or 1");
+  }
+  if (d.virtual_stages > 1) {
+    return refuse(fmt::format("dense.virtual_stages = {}", d.virtual_stages), "use 1");
+  }
+  if (d.schedule != PipelineSchedule::GPipe && d.schedule != PipelineSchedule::OneFOneB) {
+    return refuse(fmt::format("dense.schedule = \"{}\"", schedule_name(d.schedule)),
+                  "use \"gpipe\" or \"1f1b\"");
+  }
+  if (d.recompute == Recompute::Selective) {
+    return refuse("dense.recompute = \"selective\"", "use \"none\" or \"full\"");
+  }
+  if (d.recompute_layers) return refuse("dense.recompute_layers", "leave it out");
+  if (d.attention == AttentionKind::Plain) {
+    return refuse("dense.attention = \"plain\"", "use \"flash\"");
+  }
+  if (d.bucket) return refuse("dense.bucket", "leave it out");
+  if (!d.overlap_gradients) return refuse("dense.overlap_gradients = false", "use true");
+  return {};
+}
+
+Reason sharding_mismatch(const DensePlan& d) {
+  if (d.sharding_stage < 0 || d.sharding_stage > 3) {
+    return fmt::format("dense.sharding_stage = {}: must be 0, 1, 2 or 3", d.sharding_stage);
+  }
+  if (d.sharding > 1 && d.sharding_stage == 0) {
+    return fmt::format("dense.sharding = {} needs a dense.sharding_stage; use 1", d.sharding);
+  }
+  if (d.sharding == 1 && d.sharding_stage > 0) {
+    return fmt::format(
+        "dense.sharding_stage = {} has no effect with dense.sharding = 1; use 0, or a larger "
+        "dense.sharding",
+        d.sharding_stage);
+  }
+  return {};
+}
+
+Reason device_mismatch(const DensePlan& d, int devices) {
+  // A double: degrees from a file may overflow any integer.
+  const double needed = 1.0 * d.data * d.sharding * d.pipeline * d.context * d.tensor;
+  if (needed == devices) return {};
+  return fmt::format(
+      "dense: data {} · sharding {} · pipeline {} · context {} · tensor {} = {:.0f} devices, but "
+      "the "
+      "cluster has {}; change a degree so that the product is {}",
+      d.data, d.sharding, d.pipeline, d.context, d.tensor, needed, devices, devices);
+}
+
+Reason axes_missing(const DensePlan& d) {
+  const std::pair<Axis, int> degrees[] = {{Axis::Tensor, d.tensor},     {Axis::Context, d.context},
+                                          {Axis::Sharding, d.sharding}, {Axis::Expert, d.expert},
+                                          {Axis::Pipeline, d.pipeline}, {Axis::Data, d.data}};
+  for (const auto& [axis, degree] : degrees) {
+    const auto times = std::count(d.axis_order.begin(), d.axis_order.end(), axis);
+    if (times > 1 || (times == 0 && degree > 1)) {
+      return fmt::format("dense.axis_order: names \"{}\" {} times; name each axis above 1 once",
+                         axis_name(axis), times);
+    }
+  }
+  return {};
+}
+
+Reason stages_mismatch(const DensePlan& d, const Transformer& t) {
+  const std::int64_t stages = std::int64_t{d.pipeline} * d.virtual_stages;
+  const auto entries = static_cast<std::int64_t>(d.layers_per_stage.size());
+  const auto example = [&] {
+    return stages > 16 ? ""
+                       : fmt::format(", e.g. {}", even_layers(t.layers, static_cast<int>(stages)));
+  };
+  if (stages > t.layers) {
+    return fmt::format("dense.pipeline = {}: {} stages for {} layers; use at most {} stages",
+                       d.pipeline, stages, t.layers, t.layers);
+  }
+  if (entries != stages) {
+    return fmt::format(
+        "dense.layers_per_stage: has {} entries, pipeline · virtual_stages needs {}{}", entries,
+        stages, example());
+  }
+  if (std::any_of(d.layers_per_stage.begin(), d.layers_per_stage.end(),
+                  [](int layers) { return layers < 1; })) {
+    return fmt::format("dense.layers_per_stage = {}: each stage needs at least 1 layer{}",
+                       d.layers_per_stage, example());
+  }
+  const std::int64_t sum =
+      std::accumulate(d.layers_per_stage.begin(), d.layers_per_stage.end(), std::int64_t{0});
+  if (sum != t.layers) {
+    return fmt::format("dense.layers_per_stage: sums to {}, the model has {} layers{}", sum,
+                       t.layers, example());
+  }
+  return {};
+}
+
+Reason tensor_mismatch(const DensePlan& d, const Transformer& t) {
+  const std::pair<const char*, int> parts[] = {
+      {"attention heads", t.heads}, {"key-value heads", t.kv_heads}, {"feed-forward width", t.ffn}};
+  for (const auto& [what, count] : parts) {
+    if (count % d.tensor == 0) continue;
+    return fmt::format("dense.tensor = {}: must divide the model's {} ({}); use {}", d.tensor, what,
+                       count, common_divisors({t.heads, t.kv_heads, t.ffn}));
+  }
+  return {};
+}
+
+Reason batch_mismatch(const DensePlan& d, const Job& job) {
+  const std::int64_t per_microbatch = std::int64_t{d.data} * d.sharding * d.microbatch;
+  if (job.global_batch >= 1 && job.global_batch % per_microbatch == 0) return {};
+  return fmt::format(
+      "dense.microbatch = {}: the job's global batch of {} is no multiple of data {} · sharding {} "
+      "· microbatch {} = {}; change a degree, the microbatch or the global batch",
+      d.microbatch, job.global_batch, d.data, d.sharding, d.microbatch, per_microbatch);
+}
+
+Reason too_many_passes(const DensePlan& d, const Job& job) {
+  const std::int64_t count = microbatches(d, job.global_batch);
+  if (count * d.pipeline <= kMostPasses) return {};
+  return fmt::format(
+      "dense.microbatch = {}: {} microbatches on {} stages are more than the {} passes of a step "
+      "that a program can hold; use a larger microbatch, or a smaller global batch",
+      d.microbatch, count, d.pipeline, kMostPasses);
+}
+
+Reason activations_too_large(const DensePlan& d, const Transformer& t, const Job& job) {
+  const double width =
+      std::max({1.0 * t.hidden, 1.0 * t.ffn, 1.0 * t.vocab, 1.0 * t.heads * t.head_dim});
+  const double elements = 1.0 * d.microbatch * job.sequence * width;
+  if (elements <= kMostElements) return {};
+  return fmt::format(
+      "dense.microbatch = {}: a microbatch of sequences of {} tokens has activations of {:g} "
+      "elements; use at most {:g}",
+      d.microbatch, job.sequence, elements, kMostElements);
+}
+
+Reason sequence_too_long(const Transformer& t, const Job& job) {
+  if (job.sequence < 1)
+    return fmt::format("the job's sequence is {}; use at least 1", job.sequence);
+  if (t.position == PositionKind::Learned && job.sequence > t.max_positions) {
+    return fmt::format(
+        "the job's sequence of {} tokens is beyond the model's {} learned positions; use at most "
+        "{}",
+        job.sequence, t.max_positions, t.max_positions);
+  }
+  if (t.attention_window && job.sequence > *t.attention_window) {
+    return fmt::format(
+        "the job's sequence of {} tokens is beyond the model's sliding window of {}, which "
+        "lowering "
+        "does not cover yet; use at most {}",
+        job.sequence, *t.attention_window, *t.attention_window);
+  }
+  return {};
+}
+
+Reason encoder_or_experts(const Transformer& t) {
+  if (t.experts > 1) {
+    return fmt::format(
+        "the model has {} experts, which lowering does not cover yet; use a dense model",
+        t.experts);
+  }
+  if (t.post_norm || t.mlm_head) {
+    return "the model is an encoder (normalises after the residual, masked-language head), which "
+           "lowering does not cover yet; use a decoder (GPT-2, Llama)";
+  }
+  return {};
+}
+
+}  // namespace
+
+Reason transformer_not_covered(const Transformer& t, const Job& job) {
+  if (auto reason = encoder_or_experts(t)) return reason;
+  return sequence_too_long(t, job);
+}
+
+Reason why_dense_invalid(const DensePlan& d, const Model& model, const Job& job, int devices) {
+  if (!model.transformer) {
+    return "[dense] lays out a transformer, but the model is a click-through model; use [sparse]";
+  }
+  const Transformer& t = *model.transformer;
+  if (auto reason = degrees_below_one(d)) return reason;
+  if (auto reason = sharding_mismatch(d)) return reason;
+  if (auto reason = not_covered(d)) return reason;
+  if (auto reason = encoder_or_experts(t)) return reason;
+  if (auto reason = device_mismatch(d, devices)) return reason;
+  if (auto reason = axes_missing(d)) return reason;
+  if (auto reason = stages_mismatch(d, t)) return reason;
+  if (auto reason = tensor_mismatch(d, t)) return reason;
+  if (auto reason = batch_mismatch(d, job)) return reason;
+  if (auto reason = too_many_passes(d, job)) return reason;
+  if (auto reason = sequence_too_long(t, job)) return reason;
+  return activations_too_large(d, t, job);
+}
+
+}  // namespace orrery::core
