@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/meeting.h"
 
 namespace orrery::core {
 
@@ -146,118 +147,76 @@ void derive_dependencies(const Program& program, const SpanIndex& index, Trace& 
   }
 }
 
-/// Pairs the k-th producer on a channel with its k-th consumer.
-class Matcher {
- public:
-  enum class Kind { Activation, Gradient, Push, Pull };
-  struct Key {
-    int step;
-    Kind kind;
-    Rank from, to;
-    auto operator<=>(const Key&) const = default;
-  };
-  void produce(Key key, std::int32_t span) { channels_[key].producers.push_back(span); }
-  void consume(Key key, std::int32_t span) { channels_[key].consumers.push_back(span); }
-
-  /// `bytes_of` names the span whose bytes travel: a message's, or the server's part of a push.
-  void flows(Trace& trace) const {
-    for (const auto& [key, channel] : channels_) {
-      const std::size_t pairs = std::min(channel.producers.size(), channel.consumers.size());
-      for (std::size_t k = 0; k < pairs; ++k) {
-        const std::int32_t from = channel.producers[k];
-        const std::int32_t to = channel.consumers[k];
-        // A worker's push and pull reach all servers; what one server handles is on its span.
-        const std::int32_t sized = key.kind == Kind::Push ? to : from;
-        trace.flows.push_back({from, to, trace.spans[static_cast<std::size_t>(sized)].bytes});
-      }
-    }
-    std::sort(trace.flows.begin(), trace.flows.end(), [](const Flow& a, const Flow& b) {
-      return std::tie(a.from_span, a.to_span) < std::tie(b.from_span, b.to_span);
-    });
-  }
-
- private:
-  struct Ends {
-    std::vector<std::int32_t> producers, consumers;
-  };
-  std::map<Key, Ends> channels_;
+/// The spans that came to one place in one step, in the order of their ranks and, for one rank, of
+/// their coming; those that come as the second of two parties apart.
+struct Visits {
+  std::vector<std::int32_t> first, second;
 };
+using VisitsByPlace = std::map<std::pair<int, MeetingPlace>, Visits>;  // By step and place.
 
-Matcher::Kind kind_of(Channel channel) {
-  return channel == Channel::Activation ? Matcher::Kind::Activation : Matcher::Kind::Gradient;
-}
-
-/// Enters one executed instruction at its end or ends of the channels it uses.
-struct ChannelEnds {
-  const Program& program;
-  Matcher& matcher;
-  Rank rank;
-  int step;
-  std::int32_t span;
-
-  Rank peer(PeerSlot slot) const { return program.ranks[rank.index()].peers[slot.index()]; }
-  const std::vector<Rank>& members(GroupSlot slot) const {
-    return program.groups[program.ranks[rank.index()].groups[slot.index()].index()].members;
-  }
-  void operator()(const Compute&) const {}
-  void operator()(const Collective&) const {}
-  void operator()(const Send& send) const {
-    matcher.produce({step, kind_of(send.channel), rank, peer(send.peer)}, span);
-  }
-  void operator()(const Receive& receive) const {
-    matcher.consume({step, kind_of(receive.channel), peer(receive.peer), rank}, span);
-  }
-  void operator()(const Pull& pull) const {
-    for (Rank server : members(pull.servers)) {
-      matcher.consume({step, Matcher::Kind::Pull, server, rank}, span);
-    }
-  }
-  void operator()(const Push& push) const {
-    for (Rank server : members(push.servers)) {
-      matcher.produce({step, Matcher::Kind::Push, rank, server}, span);
-    }
-  }
-  void operator()(const ServePull& serve) const {
-    matcher.produce({step, Matcher::Kind::Pull, rank, peer(serve.worker)}, span);
-  }
-  void operator()(const ServePush& serve) const {
-    matcher.consume({step, Matcher::Kind::Push, peer(serve.worker), rank}, span);
-  }
-};
-
-void derive_flows(const Program& program, const SpanIndex& index, Trace& trace) {
-  Matcher matcher;
+VisitsByPlace visits_of(const Program& program, const SpanIndex& index) {
+  VisitsByPlace visits;
   for (const auto& [rank, entries] : index.ranks()) {
     const Role& role = program.role_of(rank);
-    for (const auto& [at, span] : entries) {
-      std::visit(ChannelEnds{program, matcher, rank, at.step, span},
-                 role.at(at.call, at.index).operation);
-    }
-  }
-  matcher.flows(trace);
-}
-
-/// The k-th collective of a group on a stream at one member meets the k-th at every other.
-void derive_collectives(const Program& program, const SpanIndex& index, Trace& trace) {
-  using Key = std::tuple<int, GroupId, Stream, int>;  // step, group, stream, k
-  std::map<Key, std::vector<std::int32_t>> meetings;
-  for (const auto& [rank, entries] : index.ranks()) {
-    const Role& role = program.role_of(rank);
-    std::map<std::tuple<int, GroupId, Stream>, int> seen;
     for (const auto& [at, span] : entries) {
       const Instruction& instruction = role.at(at.call, at.index);
-      const auto* collective = std::get_if<Collective>(&instruction.operation);
-      if (collective == nullptr) continue;
-      const GroupId group = program.ranks[rank.index()].groups[collective->group.index()];
-      const int k = seen[{at.step, group, instruction.stream}]++;
-      meetings[{at.step, group, instruction.stream, k}].push_back(span);
+      for (const MeetingPlace& place : meeting_places(program, rank, instruction)) {
+        Visits& here = visits[{at.step, place}];
+        (comes_second(instruction.operation) ? here.second : here.first).push_back(span);
+      }
     }
   }
-  trace.collective_begin.push_back(0);
-  for (const auto& [key, spans] : meetings) {
-    trace.collective_spans.insert(trace.collective_spans.end(), spans.begin(), spans.end());
+  return visits;
+}
+
+/// From whoever gives to whoever takes: the rows of a pull come from the server, its second party.
+/// A worker's push and pull reach all servers, so what travels is on the server's span.
+void add_flows(MeetingKind kind, const Visits& visits, Trace& trace) {
+  const std::size_t meetings = std::min(visits.first.size(), visits.second.size());
+  for (std::size_t k = 0; k < meetings; ++k) {
+    const std::int32_t first = visits.first[k];
+    const std::int32_t second = visits.second[k];
+    const std::int32_t sized = kind == MeetingKind::Message ? first : second;
+    const Bytes bytes = trace.spans[static_cast<std::size_t>(sized)].bytes;
+    if (kind == MeetingKind::Pull) {
+      trace.flows.push_back({second, first, bytes});
+    } else {
+      trace.flows.push_back({first, second, bytes});
+    }
+  }
+}
+
+/// The k-th span of every member.
+void add_collectives(const std::vector<std::int32_t>& visits, Trace& trace) {
+  std::map<Rank, std::vector<std::int32_t>> by_member;
+  std::size_t meetings = 0;
+  for (const std::int32_t span : visits) {
+    const auto lane = static_cast<std::size_t>(trace.spans[static_cast<std::size_t>(span)].lane);
+    std::vector<std::int32_t>& mine = by_member[trace.lanes[lane].rank];
+    mine.push_back(span);
+    meetings = std::max(meetings, mine.size());
+  }
+  for (std::size_t k = 0; k < meetings; ++k) {
+    for (const auto& [member, spans] : by_member) {
+      if (k < spans.size()) trace.collective_spans.push_back(spans[k]);
+    }
     trace.collective_begin.push_back(static_cast<std::int64_t>(trace.collective_spans.size()));
   }
+}
+
+void derive_meetings(const Program& program, const SpanIndex& index, Trace& trace) {
+  trace.collective_begin.push_back(0);
+  for (const auto& [where, visits] : visits_of(program, index)) {
+    const MeetingKind kind = where.second.kind;
+    if (kind == MeetingKind::Collective) {
+      add_collectives(visits.first, trace);
+    } else {
+      add_flows(kind, visits, trace);
+    }
+  }
+  std::sort(trace.flows.begin(), trace.flows.end(), [](const Flow& a, const Flow& b) {
+    return std::tie(a.from_span, a.to_span) < std::tie(b.from_span, b.to_span);
+  });
 }
 
 /// Gives equal names one number, in the order of first use.
@@ -336,8 +295,7 @@ Trace TraceBuilder::build(bool simulated, std::map<std::string, std::string> abo
   records_.clear();
   index.sort();
   derive_dependencies(program_, index, trace);
-  derive_flows(program_, index, trace);
-  derive_collectives(program_, index, trace);
+  derive_meetings(program_, index, trace);
   return trace;
 }
 

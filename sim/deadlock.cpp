@@ -88,7 +88,8 @@ class Walker {
       never_ = "nothing";
       return std::nullopt;
     }
-    for (const Place& place : places_of(program_, state.rank, instruction)) {
+    for (const core::MeetingPlace& place :
+         core::meeting_places(program_, state.rank, instruction)) {
       const std::optional<Rank> missing = missing_at(place);
       if (!missing) continue;
       const RankState& other = *state_of(*missing);
@@ -100,11 +101,11 @@ class Walker {
     return std::nullopt;
   }
 
-  std::optional<Rank> missing_at(const Place& place) const {
+  std::optional<Rank> missing_at(const core::MeetingPlace& place) const {
     const auto open = std::find_if(open_.begin(), open_.end(),
                                    [&](const OpenPlace& o) { return o.place == place; });
     if (open == open_.end()) return std::nullopt;
-    for (const Rank party : parties_of(program_, place)) {
+    for (const Rank party : core::parties_of(program_, place)) {
       if (state_of(party) == nullptr) continue;
       if (std::find(open->arrived.begin(), open->arrived.end(), party) == open->arrived.end()) {
         return party;
@@ -114,10 +115,10 @@ class Walker {
   }
 
   /// First instruction of this step that has not ended and comes to `place`.
-  std::optional<int> next_visit(const RankState& state, const Place& place) const {
+  std::optional<int> next_visit(const RankState& state, const core::MeetingPlace& place) const {
     for (int flat = 0; flat < state.schedule->instructions(); ++flat) {
       if (state.has_ended(flat)) continue;
-      const auto places = places_of(program_, state.rank, state.schedule->at(flat));
+      const auto places = core::meeting_places(program_, state.rank, state.schedule->at(flat));
       if (std::find(places.begin(), places.end(), place) != places.end()) return flat;
     }
     return std::nullopt;

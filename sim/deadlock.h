@@ -12,7 +12,7 @@ namespace orrery::sim {
 
 /// A place where somebody waits.
 struct OpenPlace {
-  Place place;
+  core::MeetingPlace place;
   std::vector<core::Rank> arrived;
 };
 

@@ -238,9 +238,10 @@ void Interpreter::end_step(int rank) {
 
 void Interpreter::arrive(StreamOf s) {
   const Rank rank = ranks_[static_cast<std::size_t>(s.rank)].rank;
-  const std::vector<Place> places = places_of(program_, rank, instruction(s));
+  const std::vector<core::MeetingPlace> places =
+      core::meeting_places(program_, rank, instruction(s));
   running(s).meetings = static_cast<int>(places.size());
-  for (const Place& place : places) {
+  for (const core::MeetingPlace& place : places) {
     const int m = meeting_at(place);
     Meeting& meeting = meetings_[static_cast<std::size_t>(m)];
     ORRERY_CHECK(static_cast<int>(meeting.parties.size()) < meeting.expected,
@@ -250,12 +251,12 @@ void Interpreter::arrive(StreamOf s) {
   }
 }
 
-int Interpreter::meeting_at(const Place& place) {
+int Interpreter::meeting_at(const core::MeetingPlace& place) {
   const auto [it, fresh] = meeting_of_.try_emplace(place, static_cast<int>(meetings_.size()));
   if (!fresh) return it->second;
   Meeting& meeting = meetings_.emplace_back();
   meeting.place = place;
-  const std::vector<Rank> parties = parties_of(program_, place);
+  const std::vector<Rank> parties = core::parties_of(program_, place);
   meeting.expected = static_cast<int>(std::count_if(
       parties.begin(), parties.end(), [this](Rank r) { return index_of_[r.index()].has_value(); }));
   return it->second;
@@ -266,7 +267,7 @@ void Interpreter::begin_meeting(int m) {
   for (const StreamOf s : meeting.parties) running(s).transfer = now_;
   // Of a message, pull or push the place names the sender or worker first.
   StreamOf speaker = meeting.parties.front();
-  if (meeting.place.kind != MeetingKind::Collective) {
+  if (meeting.place.kind != core::MeetingKind::Collective) {
     const auto speaks = [&](StreamOf s) {
       const auto& operation = instruction(s).operation;
       return std::holds_alternative<core::Send>(operation) ||

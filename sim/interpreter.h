@@ -40,7 +40,7 @@ class Interpreter {
     core::Stream stream = core::Stream::Compute;
   };
   struct Meeting {
-    Place place;
+    core::MeetingPlace place;
     int expected = 0;
     std::vector<StreamOf> parties;
     Communication communication;  // Once all have come.
@@ -65,7 +65,7 @@ class Interpreter {
   void end(StreamOf);
   void end_step(int rank);
   void arrive(StreamOf);
-  int meeting_at(const Place&);
+  int meeting_at(const core::MeetingPlace&);
   void begin_meeting(int meeting);
   void next_phase(int meeting);
   void start_transfer(int meeting);
@@ -99,7 +99,7 @@ class Interpreter {
   std::vector<char> step_started_;
   Network network_;
   EventQueue<Event> events_;
-  std::map<Place, int> meeting_of_;
+  std::map<core::MeetingPlace, int> meeting_of_;
   std::vector<Meeting> meetings_;
   std::vector<FlowOwner> flow_owners_;  // By FlowId.
   core::Seconds now_;

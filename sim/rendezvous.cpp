@@ -8,6 +8,8 @@ namespace orrery::sim {
 using core::Bytes;
 using core::GroupId;
 using core::Instruction;
+using core::MeetingKind;
+using core::MeetingPlace;
 using core::Program;
 using core::Rank;
 using core::RankBinding;
@@ -18,46 +20,6 @@ const std::vector<Rank>& servers_of(const Program& program, const RankBinding& b
                                     core::GroupSlot slot) {
   return program.groups[binding.groups[slot.index()].index()].members;
 }
-
-struct PlacesOf {
-  const Program& program;
-  Rank rank;
-  core::Stream stream;
-
-  const RankBinding& binding() const { return program.ranks[rank.index()]; }
-  int peer(core::PeerSlot slot) const { return binding().peers[slot.index()].value; }
-  std::vector<Place> at_servers(MeetingKind kind, core::GroupSlot slot) const {
-    std::vector<Place> places;
-    for (const Rank server : servers_of(program, binding(), slot)) {
-      places.push_back({kind, rank.value, server.value, 0});
-    }
-    return places;
-  }
-
-  std::vector<Place> operator()(const core::Compute&) const { return {}; }
-  std::vector<Place> operator()(const core::Collective& c) const {
-    const GroupId group = binding().groups[c.group.index()];
-    return {{MeetingKind::Collective, group.value, static_cast<int>(stream), 0}};
-  }
-  std::vector<Place> operator()(const core::Send& s) const {
-    return {{MeetingKind::Message, rank.value, peer(s.peer), static_cast<int>(s.channel)}};
-  }
-  std::vector<Place> operator()(const core::Receive& r) const {
-    return {{MeetingKind::Message, peer(r.peer), rank.value, static_cast<int>(r.channel)}};
-  }
-  std::vector<Place> operator()(const core::Pull& p) const {
-    return at_servers(MeetingKind::Pull, p.servers);
-  }
-  std::vector<Place> operator()(const core::Push& p) const {
-    return at_servers(MeetingKind::Push, p.servers);
-  }
-  std::vector<Place> operator()(const core::ServePull& s) const {
-    return {{MeetingKind::Pull, peer(s.worker), rank.value, 0}};
-  }
-  std::vector<Place> operator()(const core::ServePush& s) const {
-    return {{MeetingKind::Push, peer(s.worker), rank.value, 0}};
-  }
-};
 
 Bytes both_ways(double keys, int width) {
   const core::PullMessages messages = core::pull_messages(keys, width);
@@ -89,22 +51,11 @@ struct MovedBytes {
 
 }  // namespace
 
-std::vector<Place> places_of(const Program& program, Rank rank, const Instruction& instruction) {
-  return std::visit(PlacesOf{program, rank, instruction.stream}, instruction.operation);
-}
-
-std::vector<Rank> parties_of(const Program& program, const Place& place) {
-  if (place.kind == MeetingKind::Collective) {
-    return program.groups[static_cast<std::size_t>(place.first)].members;
-  }
-  return {Rank(place.first), Rank(place.second)};
-}
-
 Bytes moved_bytes(const Program& program, Rank rank, const Instruction& instruction) {
   return std::visit(MovedBytes{program, program.ranks[rank.index()]}, instruction.operation);
 }
 
-Communication communication_at(const Place& place, Rank rank, const Instruction& instruction,
+Communication communication_at(const MeetingPlace& place, Rank rank, const Instruction& instruction,
                                const Program& program, Communications& communications) {
   const RankBinding& binding = program.ranks[rank.index()];
   switch (place.kind) {

@@ -8,10 +8,10 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "core/lowering/access_order.h"
+#include "core/meeting.h"
 
 namespace orrery::core {
 namespace {
@@ -63,18 +63,29 @@ RoleOrder order_of(const Role& role) {
   return order;
 }
 
-/// One side of a meeting: which rank's stream holds it, and what it brings.
+/// One party of a meeting: which rank's stream holds it, and what it brings.
 struct Party {
   Rank rank;
   std::size_t stream = 0;
-  Bytes bytes;
-  CollectiveKind kind = CollectiveKind::AllReduce;
+  const Instruction* instruction = nullptr;
 };
 
-enum class Side { Give, Take };
-enum class Service { Activation, Gradient, Pull, Push };
-using PairKey = std::tuple<Rank, Rank, Service>;  ///< Giver (worker), taker (server), what.
-using MeetingKey = std::tuple<GroupId, std::size_t>;
+/// What all parties of a meeting must agree on, in words; empty where sizes are known only at run
+/// time.
+struct Brought {
+  std::string operator()(const Collective& c) const {
+    return fmt::format("{} of {} B", collective_name(c.kind), c.bytes.value);
+  }
+  std::string operator()(const Send& s) const { return fmt::format("{} B", s.bytes.value); }
+  std::string operator()(const Receive& r) const { return fmt::format("{} B", r.bytes.value); }
+  template <class Other>
+  std::string operator()(const Other&) const {
+    return "";
+  }
+};
+std::string brought(const Party& party) {
+  return std::visit(Brought{}, party.instruction->operation);
+}
 
 class Player {
  public:
@@ -83,8 +94,7 @@ class Player {
         ranks_(ranks),
         played_(program.ranks.size(), false),
         state_(program.ranks.size()),
-        queue_(ranks.begin(), ranks.end()),
-        expected_(program.groups.size(), 0) {
+        queue_(ranks.begin(), ranks.end()) {
     for (const Role& role : program.roles) orders_.push_back(order_of(role));
     for (const Rank rank : ranks) played_[rank.index()] = true;
   }
@@ -153,81 +163,47 @@ class Player {
   }
 
   void start(Rank rank, std::size_t stream, const Instruction& instruction) {
-    const RankBinding& binding = program_.ranks[rank.index()];
-    state_[rank.index()].joined[stream] = true;
-    if (const auto* c = std::get_if<Collective>(&instruction.operation)) {
-      join_group(binding.groups[c->group.index()], {rank, stream, c->bytes, c->kind});
-    } else if (const auto* send = std::get_if<Send>(&instruction.operation)) {
-      meet(rank, stream, send->bytes, {binding.peers[send->peer.index()]}, Side::Give,
-           send->channel == Channel::Activation ? Service::Activation : Service::Gradient);
-    } else if (const auto* receive = std::get_if<Receive>(&instruction.operation)) {
-      meet(rank, stream, receive->bytes, {binding.peers[receive->peer.index()]}, Side::Take,
-           receive->channel == Channel::Activation ? Service::Activation : Service::Gradient);
-    } else if (const auto* pull = std::get_if<Pull>(&instruction.operation)) {
-      meet(rank, stream, Bytes(), servers(binding, pull->servers), Side::Give, Service::Pull);
-    } else if (const auto* push = std::get_if<Push>(&instruction.operation)) {
-      meet(rank, stream, Bytes(), servers(binding, push->servers), Side::Give, Service::Push);
-    } else if (const auto* serve = std::get_if<ServePull>(&instruction.operation)) {
-      meet(rank, stream, Bytes(), {binding.peers[serve->worker.index()]}, Side::Take,
-           Service::Pull);
-    } else if (const auto* take = std::get_if<ServePush>(&instruction.operation)) {
-      meet(rank, stream, Bytes(), {binding.peers[take->worker.index()]}, Side::Take, Service::Push);
-    }
+    State& state = state_[rank.index()];
+    state.joined[stream] = true;
+    const std::vector<MeetingPlace> places = meeting_places(program_, rank, instruction);
+    state.missing[stream] = static_cast<int>(places.size());
+    for (const MeetingPlace& place : places) come(place, {rank, stream, &instruction});
   }
 
-  const std::vector<Rank>& servers(const RankBinding& binding, GroupSlot slot) const {
-    return program_.groups[binding.groups[slot.index()].index()].members;
+  /// Parties of a place that are played.
+  std::size_t expected_at(const MeetingPlace& place) {
+    const auto [known, added] = expected_.try_emplace(place, 0);
+    if (added) {
+      const std::vector<Rank> parties = parties_of(program_, place);
+      known->second = static_cast<std::size_t>(std::count_if(
+          parties.begin(), parties.end(), [&](Rank party) { return played_[party.index()]; }));
+    }
+    return known->second;
   }
 
-  void join_group(GroupId group, const Party& party) {
-    auto& parties = meetings_[{group, party.stream}];
-    parties.push_back(party);
-    const auto& members = program_.groups[group.index()].members;
-    std::size_t& expected = expected_[group.index()];
-    if (expected == 0) {
-      expected = static_cast<std::size_t>(std::count_if(
-          members.begin(), members.end(), [&](Rank member) { return played_[member.index()]; }));
-    }
-    if (parties.size() < expected) return;
-    for (const Party& other : parties) {
-      if (other.bytes != party.bytes || other.kind != party.kind) {
-        faults_.push_back(fmt::format(
-            "{} group of rank {}: rank {} brings {} of {} B but rank {} brings {} of {} B",
-            group_kind_name(program_.groups[group.index()].kind), members.front().value,
-            party.rank.value, collective_name(party.kind), party.bytes.value, other.rank.value,
-            collective_name(other.kind), other.bytes.value));
+  void come(const MeetingPlace& place, const Party& party) {
+    std::vector<Party>& here = here_[place];
+    here.push_back(party);
+    if (here.size() < expected_at(place)) return;
+    const std::vector<Party> met = std::move(here);
+    here_.erase(place);
+    for (const Party& other : met) {
+      if (brought(other) != brought(party)) {
+        faults_.push_back(fmt::format("{}: rank {} brings {} but rank {} brings {}",
+                                      place_name(place), other.rank.value, brought(other),
+                                      party.rank.value, brought(party)));
       }
     }
-    const std::vector<Party> met = std::move(parties);
-    meetings_.erase({group, party.stream});
-    for (const Party& other : met) end(other.rank, other.stream);
+    for (const Party& other : met) one_less(other.rank, other.stream);
   }
 
-  void meet(Rank rank, std::size_t stream, Bytes bytes, const std::vector<Rank>& peers, Side side,
-            Service service) {
-    state_[rank.index()].missing[stream] = static_cast<int>(peers.size());
-    for (const Rank peer : peers) {
-      if (!played_[peer.index()]) {
-        one_less(rank, stream);
-        continue;
-      }
-      const bool give = side == Side::Give;
-      const PairKey key{give ? rank : peer, give ? peer : rank, service};
-      auto& mine = give ? givers_[key] : takers_[key];
-      auto& theirs = give ? takers_[key] : givers_[key];
-      if (theirs.empty()) {
-        mine.push_back({rank, stream, bytes});
-        continue;
-      }
-      const Party other = theirs.front();
-      theirs.pop_front();
-      if (other.bytes != bytes) {
-        faults_.push_back(fmt::format("rank {} and rank {} disagree on a message: {} B and {} B",
-                                      rank.value, peer.value, bytes.value, other.bytes.value));
-      }
-      one_less(other.rank, other.stream);
-      one_less(rank, stream);
+  std::string place_name(const MeetingPlace& place) const {
+    if (place.kind != MeetingKind::Collective) {
+      return fmt::format("message from rank {} to rank {}", place.first, place.second);
     }
+    const Group& group = program_.groups[static_cast<std::size_t>(place.first)];
+    return fmt::format("{} group of rank {}", group_kind_name(group.kind),
+                       group.members.front().value);
   }
 
   void one_less(Rank rank, std::size_t stream) {
@@ -254,21 +230,12 @@ class Player {
   }
 
   std::vector<Rank> partners(Rank rank, const Instruction& instruction) const {
-    const RankBinding& binding = program_.ranks[rank.index()];
-    if (const auto* c = std::get_if<Collective>(&instruction.operation)) {
-      return program_.groups[binding.groups[c->group.index()].index()].members;
+    std::vector<Rank> partners;
+    for (const MeetingPlace& place : meeting_places(program_, rank, instruction)) {
+      const std::vector<Rank> parties = parties_of(program_, place);
+      partners.insert(partners.end(), parties.begin(), parties.end());
     }
-    if (const auto* p = std::get_if<Pull>(&instruction.operation))
-      return servers(binding, p->servers);
-    if (const auto* p = std::get_if<Push>(&instruction.operation))
-      return servers(binding, p->servers);
-    std::optional<PeerSlot> slot;
-    if (const auto* p = std::get_if<Send>(&instruction.operation)) slot = p->peer;
-    if (const auto* p = std::get_if<Receive>(&instruction.operation)) slot = p->peer;
-    if (const auto* p = std::get_if<ServePull>(&instruction.operation)) slot = p->worker;
-    if (const auto* p = std::get_if<ServePush>(&instruction.operation)) slot = p->worker;
-    if (!slot) return {};
-    return {binding.peers[slot->index()]};
+    return partners;
   }
 
   void report_stuck() {
@@ -300,10 +267,8 @@ class Player {
   std::vector<RoleOrder> orders_;  ///< By role.
   std::vector<State> state_;       ///< By rank.
   std::deque<Rank> queue_;
-  std::vector<std::size_t>
-      expected_;  ///< Members of each group that are played; 0: not counted yet.
-  std::map<MeetingKey, std::vector<Party>> meetings_;
-  std::map<PairKey, std::deque<Party>> givers_, takers_;
+  std::map<MeetingPlace, std::size_t> expected_;     ///< Played parties of the places met so far.
+  std::map<MeetingPlace, std::vector<Party>> here_;  ///< Who waits there.
   std::vector<std::string> faults_;
 };
 
