@@ -13,6 +13,7 @@
 #include "app/plan_command.h"
 #include "app/run_command.h"
 #include "app/simulate_command.h"
+#include "app/validate_command.h"
 #include "app/view_command.h"
 #include "core/error.h"
 
@@ -65,11 +66,13 @@ int dispatch(int argc, char** argv) {
   orrery::app::RunFlags run;
   orrery::app::ViewFlags view;
   orrery::app::CalibrateFlags calibrate;
+  orrery::app::ValidateFlags validate;
   const CLI::App* plan_command = declare_plan(app, plan);
   const CLI::App* simulate_command = declare_simulate(app, simulate);
   const CLI::App* run_command = declare_run(app, run);
   const CLI::App* view_command = declare_view(app, view);
   const CLI::App* calibrate_command = declare_calibrate(app, calibrate);
+  const CLI::App* validate_command = declare_validate(app, validate);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {
@@ -83,6 +86,7 @@ int dispatch(int argc, char** argv) {
   if (*run_command) run_run(run);
   if (*view_command) run_view(view);
   if (*calibrate_command) run_calibrate(calibrate);
+  if (*validate_command) run_validate(validate);
   return flushed();
 }
 

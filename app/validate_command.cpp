@@ -1,0 +1,85 @@
+#include "app/validate_command.h"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "app/validate_text.h"
+#include "core/error.h"
+#include "study/validate/validate.h"
+
+namespace orrery::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The published measurements of the source tree, or of the folder orrery is called in.
+fs::path published(const char* name) {
+  const fs::path here = fs::path("data/validation") / name;
+  return fs::exists(here) ? here : fs::path(ORRERY_SOURCE_DIR) / here;
+}
+
+std::vector<study::MeasuredStep> read_all(const std::vector<std::string>& files) {
+  if (files.empty()) return study::read_measured_steps(published("steps.csv"));
+  std::vector<study::MeasuredStep> steps;
+  for (const std::string& file : files) {
+    auto more = study::read_measured_steps(file);
+    std::move(more.begin(), more.end(), std::back_inserter(steps));
+  }
+  return steps;
+}
+
+void check_source(const std::vector<study::MeasuredStep>& steps, const std::string& source) {
+  std::string known;
+  std::string last;
+  for (const study::MeasuredStep& step : steps) {
+    if (step.source == source) return;
+    if (step.source != last) known += (known.empty() ? "" : ", ") + step.source;
+    last = step.source;
+  }
+  throw core::ConfigError(fmt::format("--source {}: no such source; there are: {}", source, known));
+}
+
+}  // namespace
+
+CLI::App* declare_validate(CLI::App& app, ValidateFlags& flags) {
+  CLI::App* command = app.add_subcommand(
+      "validate", "Holds the cost model against training steps that others measured.");
+  command->add_option("files,--data", flags.files,
+                      "Tables of measured steps (CSV); data/validation/steps.csv by default");
+  command->add_option("--machines", flags.machines,
+                      "What their device labels stand for (TOML); "
+                      "data/validation/machines.toml by default");
+  command->add_option("--source", flags.source, "Only the rows of this source");
+  command->add_flag("--rows", flags.rows, "Print each row with its terms");
+  command->add_flag("--approximate", flags.approximate,
+                    "Replace what a row's plan has that is not lowered yet by the nearest that is, "
+                    "instead of skipping the row");
+  command->add_flag("--json", flags.json, "Print JSON");
+  command->footer(
+      "Example:\n  orrery validate data/validation/steps.csv --source vtrain_ground_truth --rows");
+  return command;
+}
+
+void run_validate(const ValidateFlags& flags) {
+  const auto steps = read_all(flags.files);
+  if (flags.source) check_source(steps, *flags.source);
+  const study::Machines machines =
+      study::read_machines(flags.machines ? fs::path(*flags.machines) : published("machines.toml"));
+  study::ValidateOptions options;
+  options.source = flags.source;
+  options.approximate = flags.approximate;
+  const study::Validation validation = study::validate(steps, machines, options);
+  if (flags.json) {
+    fmt::print("{}\n", validation_json(validation).dump(1));
+    return;
+  }
+  if (flags.rows) fmt::print("{}\n", rows_text(validation));
+  fmt::print("{}", sources_text(validation));
+}
+
+}  // namespace orrery::app

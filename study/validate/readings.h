@@ -1,0 +1,39 @@
+#pragma once
+// From a published row to what the cost model takes. What a row leaves open is read in every way it
+// could mean, so that a prediction becomes an interval.
+
+#include <string>
+#include <vector>
+
+#include "core/cluster.h"
+#include "core/job.h"
+#include "core/model.h"
+#include "core/plan.h"
+#include "study/validate/machines.h"
+#include "study/validate/measured_step.h"
+
+namespace orrery::study {
+
+/// One way to read a row.
+struct Reading {
+  core::Model model;
+  core::Cluster cluster;
+  core::Job job;
+  core::Plan plan;
+};
+
+/// All ways to read a row, at most kMostReadings.
+struct Readings {
+  std::vector<Reading> readings;
+  std::vector<std::string> open;          ///< Columns that were empty and vary over the readings.
+  std::vector<std::string> approximated;  ///< "attention plain taken as flash": see below.
+  std::string skipped;                    ///< Why there are none; empty otherwise.
+};
+
+inline constexpr std::size_t kMostReadings = 256;
+
+/// @param approximate  Replace what lowering does not cover by the nearest that it does, and say so
+/// in `approximated`; otherwise such a row is skipped.
+Readings readings_of(const MeasuredStep&, const Machines&, bool approximate);
+
+}  // namespace orrery::study

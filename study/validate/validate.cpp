@@ -1,0 +1,99 @@
+#include "study/validate/validate.h"
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "costmodel/dense_estimator.h"
+#include "study/validate/source_sums.h"
+
+namespace orrery::study {
+namespace {
+
+using core::Bytes;
+using core::Seconds;
+
+struct Prediction {
+  const Reading* reading;
+  costmodel::Estimate estimate;
+  bool fits;
+};
+
+/// What one memory measurement of several readings lies beyond; 0 within.
+double beyond(double measured, double least, double most) {
+  if (measured > most) return most / measured - 1.0;
+  if (measured < least) return least / measured - 1.0;
+  return 0.0;
+}
+
+std::vector<Prediction> predictions_of(const std::vector<Reading>& readings) {
+  std::vector<Prediction> all;
+  for (const Reading& reading : readings) {
+    const costmodel::DenseEstimator estimator(reading.model, reading.cluster, reading.job);
+    const core::DensePlan& plan = *reading.plan.dense;
+    all.push_back({&reading, estimator.estimate(plan), !estimator.does_not_fit(plan)});
+  }
+  const bool any = std::any_of(all.begin(), all.end(), [](const auto& p) { return p.fits; });
+  if (any) {
+    all.erase(std::remove_if(all.begin(), all.end(), [](const auto& p) { return !p.fits; }),
+              all.end());
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Prediction& a, const Prediction& b) {
+    return a.estimate.step < b.estimate.step;
+  });
+  return all;
+}
+
+RowResult result_of(const MeasuredStep& measured, const Machines& machines, bool approximate) {
+  RowResult row;
+  row.measured = measured;
+  Readings readings = readings_of(measured, machines, approximate);
+  row.skipped = readings.skipped;
+  row.open = std::move(readings.open);
+  row.approximated = std::move(readings.approximated);
+  if (!row.predicted()) return row;
+  const std::vector<Prediction> all = predictions_of(readings.readings);
+  const Prediction& middle = all[all.size() / 2];
+  row.estimate = middle.estimate;
+  row.plan = core::describe(middle.reading->plan);
+  row.fastest = all.front().estimate.step;
+  row.slowest = all.back().estimate.step;
+  row.error = beyond(measured.step->value, row.fastest.value, row.slowest.value);
+  const auto memory = [](const Prediction& p) { return costmodel::total(p.estimate.memory); };
+  row.least_memory = row.most_memory = memory(all.front());
+  for (const Prediction& p : all) {
+    row.least_memory = std::min(row.least_memory, memory(p));
+    row.most_memory = std::max(row.most_memory, memory(p));
+  }
+  if (measured.memory) {
+    row.memory_error =
+        beyond(measured.memory->value, row.least_memory.value, row.most_memory.value);
+  }
+  return row;
+}
+
+}  // namespace
+
+Validation validate(const std::vector<MeasuredStep>& steps, const Machines& machines,
+                    const ValidateOptions& options) {
+  std::vector<const MeasuredStep*> wanted;
+  for (const MeasuredStep& step : steps) {
+    if (!options.source || step.source == *options.source) wanted.push_back(&step);
+  }
+  Validation validation;
+  validation.rows.resize(wanted.size());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < wanted.size(); i = next++) {
+      validation.rows[i] = result_of(*wanted[i], machines, options.approximate);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned t = 1; t < std::thread::hardware_concurrency(); ++t) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+  validation.sources = source_sums(validation.rows);
+  return validation;
+}
+
+}  // namespace orrery::study

@@ -1,0 +1,59 @@
+#include "study/validate/measured_step.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "tests/core/temporary_folder.h"
+
+namespace {
+
+using namespace orrery;
+
+// Columns come in any order, an empty field is absent, "10 Gbit/s" is 1.25 GB/s, a quoted field may
+// hold commas, and lines with '#' say nothing.
+TEST(MeasuredSteps, ReadWhatIsThereAndLeaveOutWhatIsNot) {
+  const core::TemporaryFolder folder;
+  folder.write("steps.csv",
+               "# published\n"
+               "device,id,source,devices,micro_batch,node_network_gbit,recompute,assumed,trust,"
+               "memory_gib\n"
+               "A100-80,one,\"a, b\",16,,10,selective,ffn;vocab,verified_primary,2\n"
+               "A100-80,two,\"a, b\",16,4,,,,memory,\n");
+  const auto steps = study::read_measured_steps(folder.path() / "steps.csv");
+  ASSERT_EQ(steps.size(), 2U);
+  EXPECT_EQ(steps[0].source, "a, b");
+  EXPECT_FALSE(steps[0].microbatch.has_value());
+  EXPECT_DOUBLE_EQ(steps[0].node_network.value().value, 1.25e9);
+  EXPECT_EQ(steps[0].recompute, core::Recompute::Selective);
+  EXPECT_THAT(steps[0].assumed, testing::ElementsAre("ffn", "vocab"));
+  EXPECT_DOUBLE_EQ(steps[0].memory.value().value, 2.0 * 1073741824.0);
+  EXPECT_TRUE(steps[0].verified);
+  EXPECT_EQ(steps[1].microbatch, 4);
+  EXPECT_FALSE(steps[1].verified);
+}
+
+std::string message_for(const std::string& text) {
+  const core::TemporaryFolder folder;
+  folder.write("steps.csv", text);
+  try {
+    study::read_measured_steps(folder.path() / "steps.csv");
+  } catch (const core::ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(MeasuredSteps, NameLineAndColumnOfWhatTheyCannotRead) {
+  const std::string head = "id,source,device,devices,recompute\n";
+  EXPECT_THAT(message_for(head + "a,b,c,eight,none\n"),
+              testing::HasSubstr("steps.csv:2: devices: found \"eight\""));
+  EXPECT_THAT(message_for(head + "a,b,c,8,some\n"),
+              testing::HasSubstr(":2: recompute: found \"some\"; allowed: none, selective, full"));
+  EXPECT_THAT(message_for(head + "a,b,c,8\n"), testing::HasSubstr(":2: 4 fields"));
+  EXPECT_THAT(message_for(head + "a,\"b,c,8,none\n"), testing::HasSubstr(":2: a quote"));
+  EXPECT_THAT(message_for("id,source\n"), testing::HasSubstr("no column \"device\""));
+  EXPECT_THAT(message_for(""), testing::HasSubstr("is empty"));
+}
+
+}  // namespace

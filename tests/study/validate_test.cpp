@@ -1,0 +1,142 @@
+#include "study/validate/validate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "study/validate/source_sums.h"
+
+namespace {
+
+using namespace orrery;
+using study::MeasuredStep;
+using study::RowResult;
+
+study::Machines machines() {
+  return study::read_machines(std::filesystem::path(ORRERY_SOURCE_DIR) /
+                              "data/validation/machines.toml");
+}
+
+/// A small GPT on one node of 8.
+MeasuredStep small_step() {
+  MeasuredStep step;
+  step.id = "row";
+  step.source = "source";
+  step.architecture = "gpt";
+  step.device = "A100-80";
+  step.framework = "unheard of";
+  step.layers = 4;
+  step.hidden = 1024;
+  step.heads = 16;
+  step.vocab = 50304;
+  step.sequence = 1024;
+  step.devices = 8;
+  step.devices_per_node = 8;
+  step.data = 4;
+  step.tensor = 2;
+  step.pipeline = 1;
+  step.sharding_stage = 1;
+  step.microbatch = 2;
+  step.global_batch = 32;
+  step.recompute = core::Recompute::None;
+  step.attention = core::AttentionKind::Flash;
+  step.precision = core::DType::BFloat16;
+  step.step = core::Seconds(1.0);
+  return step;
+}
+
+study::Readings readings(const MeasuredStep& step) {
+  return study::readings_of(step, machines(), false);
+}
+
+TEST(Readings, OfARowThatSaysAllIsOnePlan) {
+  const study::Readings all = readings(small_step());
+  ASSERT_EQ(all.skipped, "");
+  ASSERT_EQ(all.readings.size(), 1U);
+  const core::DensePlan& plan = all.readings.front().plan.dense.value();
+  EXPECT_EQ(plan.sharding, 4);  // ZeRO 1 over the 4 data ways.
+  EXPECT_EQ(plan.data, 1);
+  EXPECT_EQ(plan.tensor, 2);
+  EXPECT_EQ(plan.microbatch, 2);
+  EXPECT_EQ(all.readings.front().cluster.devices(), 8);
+  EXPECT_TRUE(all.open.empty());
+}
+
+// 32 sequences over 4 ways are 8 each: microbatches of 1, 2, 4 or 8.
+TEST(Readings, OfAnOpenColumnAreAllItsPossibleValues) {
+  MeasuredStep step = small_step();
+  step.microbatch.reset();
+  const study::Readings all = readings(step);
+  EXPECT_EQ(all.readings.size(), 4U);
+  EXPECT_THAT(all.open, testing::ElementsAre("micro_batch"));
+}
+
+TEST(Readings, AreRefusedWithTheReason) {
+  MeasuredStep step = small_step();
+  step.layers.reset();
+  EXPECT_EQ(readings(step).skipped, "no layers");
+  step = small_step();
+  step.device = "abacus";
+  EXPECT_EQ(readings(step).skipped, "no machine file for device abacus");
+  step = small_step();
+  step.tensor = 3;
+  EXPECT_THAT(readings(step).skipped, testing::HasSubstr("devices"));
+}
+
+// An error is what a measurement lies beyond the interval of its readings.
+TEST(Validate, CountsOnlyWhatLiesBeyondTheInterval) {
+  MeasuredStep open = small_step();
+  open.microbatch.reset();
+  const auto first = study::validate({open}, machines(), {}).rows.front();
+  ASSERT_LT(first.fastest, first.slowest);
+  const auto error_of = [&](core::Seconds measured) {
+    MeasuredStep step = open;
+    step.step = measured;
+    return study::validate({step}, machines(), {}).rows.front().error;
+  };
+  EXPECT_EQ(error_of((first.fastest + first.slowest) * 0.5), 0.0);
+  EXPECT_NEAR(error_of(first.fastest * 0.5), 1.0, 1e-12);   // fastest/measured − 1
+  EXPECT_NEAR(error_of(first.slowest * 2.0), -0.5, 1e-12);  // slowest/measured − 1
+}
+
+RowResult row(double measured, double predicted, int tensor, bool verified = true) {
+  RowResult result;
+  result.measured = small_step();
+  result.measured.tensor = tensor;
+  result.measured.step = core::Seconds(measured);
+  result.measured.verified = verified;
+  result.estimate.step = result.fastest = result.slowest = core::Seconds(predicted);
+  result.error = predicted / measured - 1.0;
+  return result;
+}
+
+// Errors +10%, −20%, 0: mean of magnitudes 10%, bias −10/3 %, median 10%, worst the second. The
+// fastest prediction (0.8 of the second row) took 1.0 where the best took 0.9: regret 1/9.
+TEST(SourceSums, AreMeansOfTheVerifiedRows) {
+  const std::vector<RowResult> rows = {row(1.0, 1.1, 1), row(1.0, 0.8, 2), row(0.9, 0.9, 4),
+                                       row(1.0, 9.0, 8, false)};
+  const auto sources = study::source_sums(rows);
+  ASSERT_EQ(sources.size(), 1U);
+  const study::SourceResult& s = sources.front();
+  EXPECT_EQ(s.rows, 3);
+  EXPECT_EQ(s.recalled, 1);
+  EXPECT_NEAR(s.mean_error.value(), 0.1, 1e-12);
+  EXPECT_NEAR(s.bias.value(), -0.1 / 3.0, 1e-12);
+  EXPECT_NEAR(s.median_error.value(), 0.1, 1e-12);
+  EXPECT_EQ(s.worst, 1U);
+  EXPECT_NEAR(s.regret.value(), 1.0 / 9.0, 1e-12);
+  EXPECT_EQ(s.regret_groups, 1);
+}
+
+TEST(SourceSums, AreNotThereWithoutRows) {
+  RowResult skipped;
+  skipped.measured = small_step();
+  skipped.skipped = "no plan";
+  const auto s = study::source_sums({skipped}).front();
+  EXPECT_EQ(s.rows, 0);
+  EXPECT_EQ(s.skipped, 1);
+  EXPECT_FALSE(s.mean_error || s.bias || s.regret || s.worst);
+}
+
+}  // namespace
