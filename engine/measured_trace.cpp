@@ -13,19 +13,6 @@ namespace {
 using core::Bytes;
 using core::Seconds;
 
-struct BytesOf {
-  Bytes at_run_time;
-
-  Bytes operator()(const core::Compute&) const { return Bytes(0.0); }
-  Bytes operator()(const core::Collective& op) const { return op.bytes; }
-  Bytes operator()(const core::Send& op) const { return op.bytes; }
-  Bytes operator()(const core::Receive& op) const { return op.bytes; }
-  Bytes operator()(const core::Pull&) const { return at_run_time; }
-  Bytes operator()(const core::Push&) const { return at_run_time; }
-  Bytes operator()(const core::ServePull&) const { return at_run_time; }
-  Bytes operator()(const core::ServePush&) const { return at_run_time; }
-};
-
 void add_records(core::TraceBuilder& builder, const core::Program& program, core::Rank rank,
                  const RankResult& result) {
   const RankProgram flat = unroll(program, rank);
@@ -34,8 +21,7 @@ void add_records(core::TraceBuilder& builder, const core::Program& program, core
         flat.instructions[static_cast<std::size_t>(record.instruction)];
     builder.add(rank, {record.step, instruction.call, instruction.index}, Seconds(record.start),
                 Seconds(record.start), Seconds(record.end),
-                std::visit(BytesOf{Bytes(static_cast<double>(record.bytes))},
-                           instruction.source->operation));
+                Bytes(static_cast<double>(record.bytes)));
   }
   core::Counter memory;
   memory.name = "live memory";

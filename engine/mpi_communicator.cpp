@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "core/error.h"
@@ -53,7 +54,7 @@ class MpiCommunicator final : public Communicator {
       check(MPI_Issend(static_cast<const std::byte*>(data) + first, count, MPI_BYTE, to.value, tag,
                        comm_, &request),
             "MPI_Issend");
-      slots_[slot].push_back(request);
+      slots_[slot].pieces.push_back(request);
     });
     return {slot};
   }
@@ -65,18 +66,28 @@ class MpiCommunicator final : public Communicator {
       check(MPI_Irecv(static_cast<std::byte*>(data) + first, count, MPI_BYTE, from.value, tag,
                       comm_, &request),
             "MPI_Irecv");
-      slots_[slot].push_back(request);
+      slots_[slot].pieces.push_back(request);
     });
+    slots_[slot].expected = bytes;
     return {slot};
   }
 
   bool test(Request request) override {
-    std::vector<MPI_Request>& pieces = slots_[request.slot];
+    std::vector<MPI_Request>& pieces = slots_[request.slot].pieces;
     int done = 0;
-    check(MPI_Testall(static_cast<int>(pieces.size()), pieces.data(), &done, MPI_STATUSES_IGNORE),
-          "MPI_Testall");
+    statuses_.resize(pieces.size());
+    const int status =
+        MPI_Testall(static_cast<int>(pieces.size()), pieces.data(), &done, statuses_.data());
+    if (status == MPI_ERR_IN_STATUS) {
+      for (const MPI_Status& piece : statuses_) {
+        // What has not failed or ended yet is pending, which is no failure of its own.
+        if (piece.MPI_ERROR != MPI_ERR_PENDING) check(piece.MPI_ERROR, "a message");
+      }
+    }
+    check(status, "MPI_Testall");
     if (done == 0) return false;
-    pieces.clear();
+    require_whole(slots_[request.slot]);
+    slots_[request.slot] = {};
     free_.push_back(request.slot);
     return true;
   }
@@ -100,6 +111,24 @@ class MpiCommunicator final : public Communicator {
     } while (first < bytes);
   }
 
+  /// A message under way.
+  struct Message {
+    std::vector<MPI_Request> pieces;
+    std::optional<std::size_t> expected;  // Bytes, of a receive.
+  };
+
+  /// A sender that disagrees about the size would otherwise go unnoticed.
+  void require_whole(const Message& message) const {
+    if (!message.expected) return;
+    std::size_t bytes = 0;
+    for (const MPI_Status& piece : statuses_) {
+      int count = 0;
+      check(MPI_Get_count(&piece, MPI_BYTE, &count), "MPI_Get_count");
+      bytes += static_cast<std::size_t>(count);
+    }
+    ORRERY_CHECK(bytes == *message.expected, "a message of another size than its receive");
+  }
+
   std::uint32_t take_slot() {
     if (free_.empty()) {
       free_.push_back(static_cast<std::uint32_t>(slots_.size()));
@@ -114,7 +143,8 @@ class MpiCommunicator final : public Communicator {
   int rank_ = 0;
   int size_ = 0;
   std::uint64_t asked_ = 0;
-  std::vector<std::vector<MPI_Request>> slots_;  // The pieces of each message under way.
+  std::vector<Message> slots_;
+  std::vector<MPI_Status> statuses_;  // Of the pieces tested last.
   std::vector<std::uint32_t> free_;
 };
 

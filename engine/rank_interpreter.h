@@ -28,7 +28,7 @@ struct InstructionRecord {
   std::int32_t instruction = 0;  ///< Into RankProgram::instructions.
   double start = 0.0;
   double end = 0.0;
-  std::int64_t bytes = 0;  ///< Of a communication whose size is known only at run time.
+  std::int64_t bytes = 0;  ///< What a communication moved (CommunicationLane::bytes_moved).
 };
 
 struct MemorySample {

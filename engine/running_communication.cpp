@@ -1,5 +1,6 @@
 #include "engine/running_communication.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/error.h"
@@ -47,7 +48,7 @@ bool CommunicationLane::poll(Communicator& communicator) {
 }
 
 std::int64_t CommunicationLane::bytes_moved() const {
-  return kind_ == Kind::Other ? static_cast<std::int64_t>(other_->bytes()) : 0;
+  return static_cast<std::int64_t>(kind_ == Kind::Other ? other_->bytes() : bytes_);
 }
 
 void CommunicationLane::start(const core::Compute&, const core::Instruction& instruction,
@@ -73,6 +74,7 @@ void CommunicationLane::start(const core::Collective& op, const core::Instructio
   call.out = out.data;
   call.out_count = out.count;
   kind_ = Kind::Collective;
+  bytes_ = std::max(bytes_of(in), bytes_of(out));
   collective_.start(communicator, call);
 }
 
@@ -80,6 +82,7 @@ void CommunicationLane::start(const core::Send& op, const core::Instruction& ins
                               const OperatorContext& context, Communicator& communicator) {
   const Operand& message = only(context.reads, instruction);
   kind_ = Kind::Message;
+  bytes_ = bytes_of(message);
   message_ = communicator.start_send(peer_of(op.peer, context), tag_of(op.channel), message.data,
                                      bytes_of(message));
 }
@@ -88,6 +91,7 @@ void CommunicationLane::start(const core::Receive& op, const core::Instruction& 
                               const OperatorContext& context, Communicator& communicator) {
   const Operand& message = only(context.writes, instruction);
   kind_ = Kind::Message;
+  bytes_ = bytes_of(message);
   message_ = communicator.start_receive(peer_of(op.peer, context), tag_of(op.channel), message.data,
                                         bytes_of(message));
 }

@@ -29,7 +29,8 @@ class CommunicationLane {
   void start(const core::Instruction&, const OperatorContext&, Communicator&);
   /// True when it has ended.
   bool poll(Communicator&);
-  /// Of the communication that ended last; 0 where the Program states the size.
+  /// Of the communication that ended last: a message, a collective's whole buffer, or what a pull or
+  /// push exchanged; as it was handed to the Communicator, not as the Program says.
   std::int64_t bytes_moved() const;
 
  private:
@@ -49,6 +50,7 @@ class CommunicationLane {
   void start_other(std::unique_ptr<RunningCommunication>);
 
   Kind kind_ = Kind::Message;
+  std::size_t bytes_ = 0;  // Of a message or collective.
   Communicator::Request message_;
   CollectiveRun collective_;
   std::unique_ptr<RunningCommunication> other_;
