@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <limits>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/error.h"
@@ -126,7 +127,10 @@ class MpiCommunicator final : public Communicator {
       check(MPI_Get_count(&piece, MPI_BYTE, &count), "MPI_Get_count");
       bytes += static_cast<std::size_t>(count);
     }
-    ORRERY_CHECK(bytes == *message.expected, "a message of another size than its receive");
+    if (bytes == *message.expected) return;
+    throw core::SystemError("MPI brought a message of " + std::to_string(bytes) + " B where " +
+                            std::to_string(*message.expected) +
+                            " B were expected; do all processes run the same orrery and plan?");
   }
 
   std::uint32_t take_slot() {

@@ -73,6 +73,19 @@ TEST(MpiCommunicator, MessagesArriveWhole) {
   }
 }
 
+// MPI itself takes a shorter message for a longer receive without a word, and gives a longer one
+// back as an error.
+TEST(MpiCommunicator, AMessageOfAnotherSizeIsNoticed) {
+  for (const std::size_t sent : {std::size_t{4}, std::size_t{12}}) {
+    const auto c = session->communicator();
+    const int out[3] = {1, 2, 3};
+    int in[2] = {};
+    const auto receive = c->start_receive(c->rank(), 6, in, sizeof(in));
+    c->start_send(c->rank(), 6, out, sent);
+    EXPECT_ANY_THROW(wait_until(*c, [&] { return c->test(receive); })) << sent;
+  }
+}
+
 std::vector<std::byte> bytes_of(const SafetensorsFile& file) {
   std::vector<std::byte> all;
   for (const auto& [name, tensor] : file.tensors()) {
