@@ -149,7 +149,7 @@ StageBuckets DenseEstimator::buckets(const core::DensePlan& plan, int stage) con
   const auto known = buckets_.find(key);
   if (known != buckets_.end()) return known->second;
   const core::StageParameters parameters = core::stage_parameters(
-      model_, {0, 1, is_first(stage), is_last(plan, stage), plan.tensor, plan.sharding});
+      model_, {{{0, 1}}, is_first(stage), is_last(plan, stage), plan.tensor, plan.sharding});
   StageBuckets result;
   std::size_t next = 0;
   if (parameters.has_embedding_bucket) result.embedding = parameters.buckets[next++].count;

@@ -98,24 +98,26 @@ MemoryByTerm persistent_memory(std::int64_t elements, int sharding_ways, const c
 
 MemoryByTerm peak_of_passes(const PassMemory& memory, core::PipelineSchedule schedule, int stages,
                             int stage, int microbatches) {
-  const int in_flight = core::microbatches_in_flight(schedule, stages, stage, microbatches);
+  const int in_flight = schedule == core::PipelineSchedule::GPipe
+                            ? microbatches
+                            : std::min(stages - stage, microbatches);
   const int looked_at = std::min(in_flight, 3);
   // As many passes beyond those in flight as make 1F1B alternate.
   const int more = std::min(microbatches - in_flight, 2);
   const std::vector<core::StagePass> passes =
-      core::stage_passes(schedule, looked_at, 0, looked_at + more);
+      core::pipeline_passes({schedule, looked_at, 1, looked_at + more}).front();
   const auto bytes = [&](const core::StagePass& pass) -> const PassBytes& {
-    return pass.forward ? memory.forward : memory.backward;
+    return pass.kind == core::PassKind::Forward ? memory.forward : memory.backward;
   };
   MemoryByTerm peak{};
   int others = 0;
   for (std::size_t i = 0; i < passes.size(); ++i) {
-    if (!passes[i].forward) --others;
+    if (passes[i].kind != core::PassKind::Forward) --others;
     MemoryByTerm now = memory.saved * others + bytes(passes[i]).peak;
     if (i > 0) now = now + bytes(passes[i - 1]).sent;
     if (i + 1 < passes.size()) now = now + bytes(passes[i + 1]).fetched;
     peak = larger(peak, now);
-    if (passes[i].forward) ++others;
+    if (passes[i].kind == core::PassKind::Forward) ++others;
   }
   return peak + memory.saved * (in_flight - looked_at);
 }

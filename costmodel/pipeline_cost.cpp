@@ -17,14 +17,15 @@ class Replay {
       : stages_(stages) {
     const int p = static_cast<int>(stages.forward.size());
     lines_.resize(stages.forward.size());
+    auto passes = core::pipeline_passes({schedule, p, 1, microbatches});
     for (int s = 0; s < p; ++s) {
       Line& line = lines_[static_cast<std::size_t>(s)];
-      line.passes = core::stage_passes(schedule, p, s, microbatches);
+      line.passes = std::move(passes[static_cast<std::size_t>(s)]);
       line.sent.resize(line.passes.size());
       line.place[0].resize(static_cast<std::size_t>(microbatches));
       line.place[1].resize(static_cast<std::size_t>(microbatches));
       for (std::size_t i = 0; i < line.passes.size(); ++i) {
-        line.place[line.passes[i].forward ? 1 : 0][microbatch(line.passes[i])] = i;
+        line.place[is_forward(line.passes[i]) ? 1 : 0][microbatch(line.passes[i])] = i;
       }
     }
   }
@@ -54,6 +55,9 @@ class Replay {
     Seconds channel[2];                        ///< Arrival of the latest message sent.
   };
 
+  static bool is_forward(const core::StagePass& pass) {
+    return pass.kind == core::PassKind::Forward;
+  }
   static std::size_t microbatch(const core::StagePass& pass) {
     return static_cast<std::size_t>(pass.microbatch);
   }
@@ -76,19 +80,20 @@ class Replay {
     const std::size_t i = line.end.size();
     const core::StagePass pass = line.passes[i];
     Seconds start = i == 0 ? stages_.begin[s] : line.end[i - 1];
-    if (i >= 2 && neighbour(s, line.passes[i - 2].forward)) {
+    if (i >= 2 && neighbour(s, is_forward(line.passes[i - 2]))) {
       const auto gone = arrival(s, i - 2);
       if (!gone) return false;
       start = std::max(start, *gone);
     }
     Seconds input;
-    if (const auto from = neighbour(s, !pass.forward)) {
-      const auto got = arrival(*from, lines_[*from].place[pass.forward ? 1 : 0][microbatch(pass)]);
+    if (const auto from = neighbour(s, !is_forward(pass))) {
+      const auto got =
+          arrival(*from, lines_[*from].place[is_forward(pass) ? 1 : 0][microbatch(pass)]);
       if (!got) return false;
       input = *got;
     }
-    const Seconds ahead = pass.forward ? Seconds(0) : stages_.ahead[s];
-    const Seconds whole = pass.forward ? stages_.forward[s] : stages_.backward[s];
+    const Seconds ahead = is_forward(pass) ? Seconds(0) : stages_.ahead[s];
+    const Seconds whole = is_forward(pass) ? stages_.forward[s] : stages_.backward[s];
     line.end.push_back(std::max(start + ahead, input) + (whole - ahead));
     return true;
   }
@@ -99,8 +104,8 @@ class Replay {
     if (line.sent[i]) return line.sent[i];
     if (i >= line.end.size()) return std::nullopt;
     const core::StagePass pass = line.passes[i];
-    const std::size_t direction = pass.forward ? 1 : 0;
-    const std::size_t to = *neighbour(s, pass.forward);
+    const std::size_t direction = is_forward(pass) ? 1 : 0;
+    const std::size_t to = *neighbour(s, is_forward(pass));
     const Line& receiver = lines_[to];
     const std::size_t needed_by = receiver.place[direction][microbatch(pass)];
     Seconds posted;

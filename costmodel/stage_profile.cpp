@@ -29,9 +29,9 @@ core::Role lowered_stage(const StageQuestion& question, int layers, const core::
   }
   if (!question.first) slots.previous = core::PeerSlot(role.peer_slots++);
   if (!question.last) slots.next = core::PeerSlot(role.peer_slots++);
-  const core::StageSlice slice{0, layers, question.first, question.last, question.tensor, 1};
+  const core::StageSlice slice{{{0, layers}}, question.first, question.last, question.tensor, 1};
   const core::DecoderStage stage(model, plan, job, slice, slots, role);
-  role.blocks = {stage.forward(), stage.backward()};
+  role.blocks = {stage.forward(0), stage.backward(0)};
   role.step = {{core::BlockId(0), 0, {}}, {core::BlockId(1), 0, {}}};
   core::add_frees(role);
   core::add_dependencies(role);

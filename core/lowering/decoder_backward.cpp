@@ -1,34 +1,62 @@
-// The backward pass of a decoder's stage: decoder_stage.h.
+// The backward passes of a decoder's stage: decoder_stage.h.
 
+#include "core/error.h"
 #include "core/lowering/decoder_stage.h"
 
 namespace orrery::core {
 
-Block DecoderStage::backward() const {
-  BlockBuilder block(role_, "backward", dtype_bytes(job_.precision));
+Block DecoderStage::backward(int chunk) const {
+  BlockBuilder block(role_, block_name(splits_ ? "input grad" : "backward", chunk),
+                     dtype_bytes(job_.precision));
   block.set_pass(Pass::Backward);
-  if (slice_.last) {
+  const int begin = first_layer(chunk);
+  const int end = first_layer(chunk + 1);
+  if (ends_model(chunk)) {
     backward_head(block);
   } else {
-    block.receive("gradient", *slots_.next, Channel::Gradient, dx_);
+    block.receive("gradient", *slots_.next, Channel::Gradient,
+                  gradients_of_[static_cast<std::size_t>(end - 1)].output);
   }
-  for (int l = slice_.layers - 1; l >= 0; --l) {
+  for (int l = end - 1; l >= begin; --l) {
     if (plan_.recompute == Recompute::Full) recompute_layer(block, l);
     backward_feed_forward(block, l);
     backward_attention(block, l);
   }
-  if (!slice_.first) {
-    block.send("gradient", *slots_.previous, Channel::Gradient, dx_);
-    return block.take();
+  if (!starts_model(chunk)) {
+    block.send("gradient", *slots_.previous, Channel::Gradient,
+               gradients_of_[static_cast<std::size_t>(begin)].input);
+  } else if (!splits_) {
+    embedding_grad(block);
   }
+  return block.take();
+}
+
+/// In backward order, so that the last layers' gradients are complete first.
+Block DecoderStage::weight_grad(int chunk) const {
+  ORRERY_CHECK(splits_, "this schedule has no pass for weight gradients");
+  BlockBuilder block(role_, block_name("weight grad", chunk), dtype_bytes(job_.precision));
+  if (ends_model(chunk)) head_weight_grad(block);
+  for (int l = first_layer(chunk + 1) - 1; l >= first_layer(chunk); --l) {
+    down_weight_grad(block, l);
+    up_weight_grad(block, l);
+    out_weight_grad(block, l);
+    qkv_weight_grad(block, l);
+  }
+  if (starts_model(chunk)) {
+    block.set_pass(Pass::WeightGrad);
+    embedding_grad(block);
+  }
+  return block.take();
+}
+
+void DecoderStage::embedding_grad(BlockBuilder& block) const {
   std::vector<View> writes = {gradient(*parameters_.token_embedding)};
   const bool positions = parameters_.position_embedding.has_value();
   if (positions) writes.push_back(gradient(*parameters_.position_embedding));
   block.compute("embedding",
                 EmbedGrad{rows_, job_.sequence, model_.hidden, vocab_rows_, slice_.tensor_ways,
                           positions, false},
-                {all(*tokens_), all(dx_)}, writes);
-  return block.take();
+                {all(*tokens_), all(gradients_of_.front().input)}, writes);
 }
 
 /// Forward again up to the activation; the layer's own output is not needed.
@@ -51,58 +79,94 @@ void DecoderStage::backward_head(BlockBuilder& block) const {
   linear_input_grad(block, "head.logits", head_->logits, dnorm_, vocab_rows_, model_.hidden,
                     *parameters_.output_weight);
   reduce_tensor(block, "head.logits", dnorm_);
-  linear_weight_grad(block, "head.logits", head_->logits, head_->norm, vocab_rows_, model_.hidden,
-                     *parameters_.output_weight, std::nullopt);
-  normalize_grad(block, "head.norm", dnorm_, x_.back(), head_->norm_statistics,
-                 *parameters_.final_norm_weight, parameters_.final_norm_bias, false);
+  if (!splits_) head_weight_grad(block);
+  normalize_grad(block, "head.norm",
+                 {dnorm_, y_.back(), head_->norm_statistics, {}, gradients_of_.back().output},
+                 *parameters_.final_norm_weight, parameters_.final_norm_bias);
 }
 
 void DecoderStage::backward_feed_forward(BlockBuilder& block, int layer) const {
   const auto l = static_cast<std::size_t>(layer);
   const LayerBuffers& b = layers_[l];
+  const LayerGradients& g = gradients_of_[l];
   const LayerParameters& p = parameters_.layers[l];
-  linear_input_grad(block, layer_label(layer, "down"), dx_, dactivated_, model_.hidden, ffn_,
+  linear_input_grad(block, layer_label(layer, "down"), g.output, dactivated_, model_.hidden, ffn_,
                     p.down_weight);
-  linear_weight_grad(block, layer_label(layer, "down"), dx_, b.activated, model_.hidden, ffn_,
-                     p.down_weight, p.down_bias);
+  if (!splits_) down_weight_grad(block, layer);
   block.compute(layer_label(layer, "activation"), ActivateGrad{rows_, ffn_, model_.activation},
-                {all(dactivated_), all(b.up)}, {all(dup_)});
-  linear_input_grad(block, layer_label(layer, "up"), dup_, dnorm_, up_width_, model_.hidden,
+                {all(dactivated_), all(b.up)}, {all(g.up)});
+  linear_input_grad(block, layer_label(layer, "up"), g.up, dnorm_, up_width_, model_.hidden,
                     p.up_weight);
   reduce_tensor(block, layer_label(layer, "up"), dnorm_);
-  linear_weight_grad(block, layer_label(layer, "up"), dup_, b.norm2, up_width_, model_.hidden,
-                     p.up_weight, p.up_bias);
-  normalize_grad(block, layer_label(layer, "norm2"), dnorm_, b.middle, b.norm2_statistics,
-                 p.norm2_weight, p.norm2_bias, true);
+  if (!splits_) up_weight_grad(block, layer);
+  normalize_grad(block, layer_label(layer, "norm2"),
+                 {dnorm_, b.middle, b.norm2_statistics, g.output, g.middle}, p.norm2_weight,
+                 p.norm2_bias);
 }
 
 void DecoderStage::backward_attention(BlockBuilder& block, int layer) const {
   const auto l = static_cast<std::size_t>(layer);
   const LayerBuffers& b = layers_[l];
+  const LayerGradients& g = gradients_of_[l];
   const LayerParameters& p = parameters_.layers[l];
-  linear_input_grad(block, layer_label(layer, "out"), dx_, dattention_, model_.hidden,
+  linear_input_grad(block, layer_label(layer, "out"), g.middle, dattention_, model_.hidden,
                     attention_width_, p.out_weight);
-  linear_weight_grad(block, layer_label(layer, "out"), dx_, b.attention, model_.hidden,
-                     attention_width_, p.out_weight, p.out_bias);
+  if (!splits_) out_weight_grad(block, layer);
   const int heads = static_cast<int>(heads_);
   const int kv_heads = static_cast<int>(kv_heads_);
   block.compute(layer_label(layer, "attention"),
                 AttentionGrad{plan_.microbatch, job_.sequence, heads, kv_heads, model_.head_dim,
                               model_.causal},
-                {all(dattention_), all(b.qkv), all(b.attention), all(b.log_sum_exp)}, {all(dqkv_)});
+                {all(dattention_), all(b.qkv), all(b.attention), all(b.log_sum_exp)}, {all(g.qkv)});
   if (model_.position == PositionKind::Rotary) {
     block.compute(layer_label(layer, "rotary"),
                   Rotate{plan_.microbatch, job_.sequence, heads, kv_heads, model_.head_dim,
                          model_.rope_theta, true},
-                  {all(dqkv_)}, {all(dqkv_)});
+                  {all(g.qkv)}, {all(g.qkv)});
   }
-  linear_input_grad(block, layer_label(layer, "qkv"), dqkv_, dnorm_, qkv_width_, model_.hidden,
+  linear_input_grad(block, layer_label(layer, "qkv"), g.qkv, dnorm_, qkv_width_, model_.hidden,
                     p.qkv_weight);
   reduce_tensor(block, layer_label(layer, "qkv"), dnorm_);
-  linear_weight_grad(block, layer_label(layer, "qkv"), dqkv_, b.norm1, qkv_width_, model_.hidden,
-                     p.qkv_weight, p.qkv_bias);
-  normalize_grad(block, layer_label(layer, "norm1"), dnorm_, x_[l], b.norm1_statistics,
-                 p.norm1_weight, p.norm1_bias, true);
+  if (!splits_) qkv_weight_grad(block, layer);
+  normalize_grad(block, layer_label(layer, "norm1"),
+                 {dnorm_, x_[l], b.norm1_statistics, g.middle, g.input}, p.norm1_weight,
+                 p.norm1_bias);
+}
+
+// ---- weight gradients ----------------------------------------------------------------------
+
+void DecoderStage::head_weight_grad(BlockBuilder& block) const {
+  linear_weight_grad(block, "head.logits", head_->logits, head_->norm, vocab_rows_, model_.hidden,
+                     *parameters_.output_weight, std::nullopt);
+}
+
+void DecoderStage::down_weight_grad(BlockBuilder& block, int layer) const {
+  const auto l = static_cast<std::size_t>(layer);
+  const LayerParameters& p = parameters_.layers[l];
+  linear_weight_grad(block, layer_label(layer, "down"), gradients_of_[l].output,
+                     layers_[l].activated, model_.hidden, ffn_, p.down_weight, p.down_bias);
+}
+
+void DecoderStage::up_weight_grad(BlockBuilder& block, int layer) const {
+  const auto l = static_cast<std::size_t>(layer);
+  const LayerParameters& p = parameters_.layers[l];
+  linear_weight_grad(block, layer_label(layer, "up"), gradients_of_[l].up, layers_[l].norm2,
+                     up_width_, model_.hidden, p.up_weight, p.up_bias);
+}
+
+void DecoderStage::out_weight_grad(BlockBuilder& block, int layer) const {
+  const auto l = static_cast<std::size_t>(layer);
+  const LayerParameters& p = parameters_.layers[l];
+  linear_weight_grad(block, layer_label(layer, "out"), gradients_of_[l].middle,
+                     layers_[l].attention, model_.hidden, attention_width_, p.out_weight,
+                     p.out_bias);
+}
+
+void DecoderStage::qkv_weight_grad(BlockBuilder& block, int layer) const {
+  const auto l = static_cast<std::size_t>(layer);
+  const LayerParameters& p = parameters_.layers[l];
+  linear_weight_grad(block, layer_label(layer, "qkv"), gradients_of_[l].qkv, layers_[l].norm1,
+                     qkv_width_, model_.hidden, p.qkv_weight, p.qkv_bias);
 }
 
 }  // namespace orrery::core

@@ -1,6 +1,9 @@
 #include "core/lowering/decoder_stage.h"
 
+#include <fmt/format.h>
+
 #include "core/error.h"
+#include "core/lowering/pipeline_schedule.h"
 
 namespace orrery::core {
 
@@ -20,7 +23,8 @@ DecoderStage::DecoderStage(const Transformer& model, const DensePlan& plan, cons
       attention_width_(heads_ * model.head_dim),
       ffn_(model.ffn / plan.tensor),
       up_width_(model.gated() ? 2 * ffn_ : ffn_),
-      vocab_rows_(vocabulary_rows(model, plan.tensor)) {
+      vocab_rows_(vocabulary_rows(model, plan.tensor)),
+      splits_(splits_backward(plan.schedule)) {
   add_run_buffers();
   add_activation_buffers();
   if (slice_.last) add_head_buffers();
@@ -100,15 +104,23 @@ void DecoderStage::add_activation_buffers() {
     tokens_ = buffer("tokens", DType::Int32, token_shape, BufferKind::Input, microbatch);
     targets_ = buffer("targets", DType::Int32, token_shape, BufferKind::Input, microbatch);
   }
-  for (int l = 0; l <= slice_.layers; ++l) {
-    x_.push_back(activation(layer_label(l, "input"), {rows_, model_.hidden}, microbatch));
+  const auto input_of = [&](int model_layer) {
+    return activation(fmt::format("layers.{}.input", model_layer), {rows_, model_.hidden},
+                      microbatch);
+  };
+  for (const LayerRange& chunk : slice_.chunks) {
+    BufferId next = input_of(chunk.first);
+    for (int l = 0; l < chunk.count; ++l) {
+      x_.push_back(next);
+      y_.push_back(next = input_of(chunk.first + l + 1));
+    }
   }
   if (plan_.recompute == Recompute::Full) {
-    layers_.assign(static_cast<std::size_t>(slice_.layers),
+    layers_.assign(static_cast<std::size_t>(slice_.layers()),
                    layer_buffers("layer.", BufferScope::Call));
     return;
   }
-  for (int l = 0; l < slice_.layers; ++l) {
+  for (int l = 0; l < slice_.layers(); ++l) {
     layers_.push_back(layer_buffers(layer_label(l, ""), microbatch));
   }
 }
@@ -137,12 +149,36 @@ void DecoderStage::add_scratch_buffers() {
     return buffer(name, job_.precision, {rows_, width}, BufferKind::Workspace, BufferScope::Call);
   };
   projected_ = make("projected", model_.hidden);
-  dx_ = make("gradient", model_.hidden);
   dnorm_ = make("gradient.norm", model_.hidden);
-  dup_ = make("gradient.up", up_width_);
   dactivated_ = make("gradient.activated", ffn_);
   dattention_ = make("gradient.attention", attention_width_);
-  dqkv_ = make("gradient.qkv", qkv_width_);
+  if (splits_) {
+    add_gradient_buffers();
+    return;
+  }
+  const BufferId dx = make("gradient", model_.hidden);
+  const BufferId dup = make("gradient.up", up_width_);
+  gradients_of_.assign(static_cast<std::size_t>(slice_.layers()),
+                       {dx, dx, dx, dup, make("gradient.qkv", qkv_width_)});
+}
+
+/// Weight gradients of a later pass read the gradient of every product's output.
+void DecoderStage::add_gradient_buffers() {
+  const auto make = [&](const std::string& name, std::int64_t width) {
+    return activation(name, {rows_, width}, BufferScope::Microbatch);
+  };
+  for (int chunk = 0; chunk < chunk_count(); ++chunk) {
+    BufferId input = make(block_name("gradient", chunk), model_.hidden);
+    for (int l = first_layer(chunk); l < first_layer(chunk + 1); ++l) {
+      LayerGradients g;
+      g.input = input;
+      g.middle = make(layer_label(l, "gradient.middle"), model_.hidden);
+      g.output = input = make(layer_label(l, "gradient.output"), model_.hidden);
+      g.up = make(layer_label(l, "gradient.up"), up_width_);
+      g.qkv = make(layer_label(l, "gradient.qkv"), qkv_width_);
+      gradients_of_.push_back(g);
+    }
+  }
 }
 
 // ---- small parts ---------------------------------------------------------------------------
@@ -155,7 +191,17 @@ View DecoderStage::gradient(ParameterRange range) const {
 }
 
 std::string DecoderStage::layer_label(int layer, const char* part) const {
-  return "layers." + std::to_string(slice_.first_layer + layer) + "." + part;
+  return "layers." + std::to_string(slice_.model_layer(layer)) + "." + part;
+}
+
+std::string DecoderStage::block_name(const char* pass, int chunk) const {
+  return chunk_count() == 1 ? pass : fmt::format("{} {}", pass, chunk);
+}
+
+int DecoderStage::first_layer(int chunk) const {
+  int layer = 0;
+  for (int c = 0; c < chunk; ++c) layer += slice_.chunks[static_cast<std::size_t>(c)].count;
+  return layer;
 }
 
 void DecoderStage::normalize(BlockBuilder& block, const std::string& label, BufferId x, BufferId y,
@@ -167,13 +213,17 @@ void DecoderStage::normalize(BlockBuilder& block, const std::string& label, Buff
                 reads, {all(y), all(statistics)});
 }
 
-void DecoderStage::normalize_grad(BlockBuilder& block, const std::string& label, BufferId dy,
-                                  BufferId x, BufferId statistics, ParameterRange weight,
-                                  std::optional<ParameterRange> bias, bool accumulate) const {
-  std::vector<View> writes = {all(dx_), gradient(weight)};
+void DecoderStage::normalize_grad(BlockBuilder& block, const std::string& label,
+                                  const NormGradBuffers& b, ParameterRange weight,
+                                  std::optional<ParameterRange> bias) const {
+  const bool in_place = b.residual && *b.residual == b.dx;
+  std::vector<View> writes = {all(b.dx), gradient(weight)};
   if (bias) writes.push_back(gradient(*bias));
-  block.compute(label, NormalizeGrad{rows_, model_.hidden, model_.normalization, accumulate},
-                {all(dy), all(x), value(weight), all(statistics)}, writes);
+  block.compute(label, NormalizeGrad{rows_, model_.hidden, model_.normalization, in_place},
+                {all(b.dy), all(b.x), value(weight), all(b.statistics)}, writes);
+  if (!b.residual || in_place) return;
+  block.compute(label + ".residual", Add{rows_, model_.hidden, false},
+                {all(b.dx), all(*b.residual)}, {all(b.dx)});
 }
 
 void DecoderStage::linear(BlockBuilder& block, const std::string& label, BufferId x, BufferId y,
@@ -209,34 +259,38 @@ void DecoderStage::reduce_tensor(BlockBuilder& block, const std::string& label, 
 
 // ---- forward -------------------------------------------------------------------------------
 
-Block DecoderStage::forward() const {
-  BlockBuilder block(role_, "forward", dtype_bytes(job_.precision));
-  if (tokens_) {
+Block DecoderStage::forward(int chunk) const {
+  BlockBuilder block(role_, block_name("forward", chunk), dtype_bytes(job_.precision));
+  const int begin = first_layer(chunk);
+  const int end = first_layer(chunk + 1);
+  const BufferId input = x_[static_cast<std::size_t>(begin)];
+  if (starts_model(chunk) || ends_model(chunk)) {
     block.set_pass(Pass::Load);
     block.compute("tokens", LoadTokens{plan_.microbatch, job_.sequence}, {},
                   {all(*tokens_), all(*targets_)}, Stream::Host);
   }
   block.set_pass(Pass::Forward);
-  if (slice_.first) {
+  if (starts_model(chunk)) {
     std::vector<View> reads = {all(*tokens_), value(*parameters_.token_embedding)};
     const bool positions = parameters_.position_embedding.has_value();
     if (positions) reads.push_back(value(*parameters_.position_embedding));
     block.compute("embedding",
                   Embed{rows_, job_.sequence, model_.hidden, vocab_rows_, slice_.tensor_ways,
                         positions, false},
-                  reads, {all(x_.front())});
-    reduce_tensor(block, "embedding", x_.front());
+                  reads, {all(input)});
+    reduce_tensor(block, "embedding", input);
   } else {
-    block.receive("activation", *slots_.previous, Channel::Activation, x_.front());
+    block.receive("activation", *slots_.previous, Channel::Activation, input);
   }
-  for (int l = 0; l < slice_.layers; ++l) {
+  for (int l = begin; l < end; ++l) {
     forward_attention(block, l);
     forward_feed_forward(block, l);
   }
-  if (slice_.last) {
+  if (ends_model(chunk)) {
     forward_head(block);
   } else {
-    block.send("activation", *slots_.next, Channel::Activation, x_.back());
+    block.send("activation", *slots_.next, Channel::Activation,
+               y_[static_cast<std::size_t>(end - 1)]);
   }
   return block.take();
 }
@@ -286,11 +340,11 @@ void DecoderStage::forward_feed_forward(BlockBuilder& block, int layer) const {
   std::vector<View> reads = {all(b.middle), all(projected_)};
   if (p.down_bias) reads.push_back(value(*p.down_bias));
   block.compute(layer_label(layer, "residual2"), Add{rows_, model_.hidden, p.down_bias.has_value()},
-                reads, {all(x_[l + 1])});
+                reads, {all(y_[l])});
 }
 
 void DecoderStage::forward_head(BlockBuilder& block) const {
-  normalize(block, "head.norm", x_.back(), head_->norm, head_->norm_statistics,
+  normalize(block, "head.norm", y_.back(), head_->norm, head_->norm_statistics,
             *parameters_.final_norm_weight, parameters_.final_norm_bias);
   linear(block, "head.logits", head_->norm, head_->logits, vocab_rows_, model_.hidden,
          *parameters_.output_weight, std::nullopt);

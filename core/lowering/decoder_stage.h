@@ -1,6 +1,6 @@
 #pragma once
-// Instructions of one pipeline stage of a decoder (GPT-2, Llama): forward, backward, optimizer
-// step.
+// Instructions of one pipeline rank of a decoder (GPT-2, Llama): forward and backward of each of its
+// chunks of layers, optimizer step.
 //
 // One layer, per tensor-parallel rank (t ranks, rows = microbatch · sequence):
 //
@@ -9,8 +9,11 @@
 //
 // and backward with the all-reduces at the two column-parallel inputs. The weight gradient of a
 // column-parallel product is issued after its input gradient, so that it runs beside the
-// all-reduce. Source: Shoeybi et al., Megatron-LM, arXiv 1909.08053; layer structure: Radford et
-// al. 2019 (GPT-2), Touvron et al. 2023 (Llama 2).
+// all-reduce. Zero-bubble schedules run all weight gradients of a chunk in a pass of their own;
+// what they read (inputs and output gradients of each product) lives until then.
+// Source: Shoeybi et al., Megatron-LM, arXiv 1909.08053; layer structure: Radford et
+// al. 2019 (GPT-2), Touvron et al. 2023 (Llama 2); the split: Qi et al., Zero Bubble Pipeline
+// Parallelism, ICLR 2024.
 
 #include <optional>
 #include <string>
@@ -35,16 +38,24 @@ class DecoderStage {
   DecoderStage(const Transformer&, const DensePlan&, const Job&, const StageSlice&,
                const StageSlots&, Role& role);
 
-  Block begin() const;     ///< Clears gradients and sums.
-  Block forward() const;   ///< One microbatch.
-  Block backward() const;  ///< One microbatch.
-  Block step() const;      ///< Gradient reduction, clipping, optimizer update.
+  Block begin() const;  ///< Clears gradients and sums.
+  /// One microbatch through a chunk of the slice. `backward` leaves the weight gradients to
+  /// `weight_grad` where splits_backward(plan.schedule).
+  Block forward(int chunk) const;
+  Block backward(int chunk) const;
+  Block weight_grad(int chunk) const;
+  Block step() const;  ///< Gradient reduction, clipping, optimizer update.
 
  private:
   /// What one layer's forward leaves for its backward.
   struct LayerBuffers {
     BufferId norm1, norm1_statistics, qkv, attention, log_sum_exp, middle, norm2, norm2_statistics,
         up, activated;
+  };
+  /// Gradients of one layer's parts. One buffer holds input, middle and output in turn, unless a
+  /// later pass needs each.
+  struct LayerGradients {
+    BufferId input, middle, output, up, qkv;
   };
   struct HeadBuffers {
     BufferId norm, norm_statistics, logits, statistics, all_statistics;
@@ -59,6 +70,7 @@ class DecoderStage {
   void add_activation_buffers();
   void add_head_buffers();
   void add_scratch_buffers();
+  void add_gradient_buffers();
 
   void forward_attention(BlockBuilder&, int layer) const;
   void forward_feed_forward(BlockBuilder&, int layer) const;
@@ -67,14 +79,25 @@ class DecoderStage {
   void backward_head(BlockBuilder&) const;
   void backward_feed_forward(BlockBuilder&, int layer) const;
   void backward_attention(BlockBuilder&, int layer) const;
+  void head_weight_grad(BlockBuilder&) const;
+  void down_weight_grad(BlockBuilder&, int layer) const;
+  void up_weight_grad(BlockBuilder&, int layer) const;
+  void out_weight_grad(BlockBuilder&, int layer) const;
+  void qkv_weight_grad(BlockBuilder&, int layer) const;
+  void embedding_grad(BlockBuilder&) const;
   void reduce_bucket(BlockBuilder&, std::size_t bucket) const;
   void update_bucket(BlockBuilder&, std::size_t bucket, std::int64_t state_first) const;
   void normalize(BlockBuilder&, const std::string& label, BufferId x, BufferId y,
                  BufferId statistics, ParameterRange weight,
                  std::optional<ParameterRange> bias) const;
-  void normalize_grad(BlockBuilder&, const std::string& label, BufferId dy, BufferId x,
-                      BufferId statistics, ParameterRange weight,
-                      std::optional<ParameterRange> bias, bool accumulate) const;
+  /// What a normalisation's gradient is made of: dx = ∂(dy) (+ residual).
+  struct NormGradBuffers {
+    BufferId dy, x, statistics;
+    std::optional<BufferId> residual;
+    BufferId dx;
+  };
+  void normalize_grad(BlockBuilder&, const std::string& label, const NormGradBuffers&,
+                      ParameterRange weight, std::optional<ParameterRange> bias) const;
   void linear(BlockBuilder&, const std::string& label, BufferId x, BufferId y, std::int64_t out,
               std::int64_t in, ParameterRange weight, std::optional<ParameterRange> bias) const;
   void linear_input_grad(BlockBuilder&, const std::string& label, BufferId dy, BufferId dx,
@@ -88,6 +111,12 @@ class DecoderStage {
   View gradient(ParameterRange range) const;  ///< Of the gradients.
   View all(BufferId id) const { return whole(role_, id); }
   std::string layer_label(int layer, const char* part) const;
+  std::string block_name(const char* pass, int chunk) const;
+  bool starts_model(int chunk) const { return slice_.first && chunk == 0; }
+  bool ends_model(int chunk) const { return slice_.last && chunk + 1 == chunk_count(); }
+  int chunk_count() const { return static_cast<int>(slice_.chunks.size()); }
+  /// First layer of a chunk within the slice; of the chunk after the last: all layers.
+  int first_layer(int chunk) const;
 
   const Transformer& model_;
   const DensePlan& plan_;
@@ -103,12 +132,14 @@ class DecoderStage {
   BufferId values_, gradients_, loss_, norm_sum_, norm_;
   std::vector<BufferId> state_;
   std::optional<BufferId> tokens_, targets_;
-  std::vector<BufferId> x_;  ///< Input of each layer, and the output of the last.
+  bool splits_ = false;      ///< Weight gradients have a pass of their own.
+  std::vector<BufferId> x_;  ///< Input of each layer of all chunks.
+  std::vector<BufferId> y_;  ///< Its output: the input of the next, but at a chunk's end.
   std::vector<LayerBuffers> layers_;
   std::optional<HeadBuffers> head_;
   BufferId projected_;  ///< Output of a row-parallel product before it joins the residual.
-  BufferId dx_;         ///< Gradient of the residual stream, in place through the stage.
-  BufferId dnorm_, dup_, dactivated_, dattention_, dqkv_;
+  BufferId dnorm_, dactivated_, dattention_;
+  std::vector<LayerGradients> gradients_of_;  ///< By layer of the slice.
 };
 
 }  // namespace orrery::core

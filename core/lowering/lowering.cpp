@@ -50,10 +50,9 @@ class DenseLowering {
     program_.plan = name_;
     program_.model = model_name_;
     program_.microbatches = microbatches(plan_, job_.global_batch);
-    int first_layer = 0;
+    const auto passes = pipeline_passes(pipeline_shape(plan_, program_.microbatches));
     for (int stage = 0; stage < plan_.pipeline; ++stage) {
-      program_.roles.push_back(stage_role(stage, first_layer));
-      first_layer += plan_.layers_per_stage[static_cast<std::size_t>(stage)];
+      program_.roles.push_back(stage_role(stage, passes[static_cast<std::size_t>(stage)]));
     }
     for (int r = 0; r < grid_.ranks(); ++r) program_.ranks.push_back(binding(Rank(r)));
     return std::move(program_);
@@ -62,6 +61,9 @@ class DenseLowering {
  private:
   bool first(int stage) const { return stage == 0; }
   bool last(int stage) const { return stage == plan_.pipeline - 1; }
+  // With several chunks per stage, the last stage's chunks go on in the first one's.
+  bool receives(int stage) const { return !first(stage) || plan_.virtual_stages > 1; }
+  bool sends(int stage) const { return !last(stage) || plan_.virtual_stages > 1; }
   bool tied(int stage) const { return ties_stages_ && (first(stage) || last(stage)); }
 
   StageSlots stage_slots(int stage, Role& role) const {
@@ -79,31 +81,63 @@ class DenseLowering {
       result.tied_embedding = GroupSlot(role.group_slots.size());
       role.group_slots.push_back(GroupKind::TiedEmbedding);
     }
-    if (!first(stage)) result.previous = PeerSlot(role.peer_slots++);
-    if (!last(stage)) result.next = PeerSlot(role.peer_slots++);
+    if (receives(stage)) result.previous = PeerSlot(role.peer_slots++);
+    if (sends(stage)) result.next = PeerSlot(role.peer_slots++);
     return result;
   }
 
-  Role stage_role(int stage, int first_layer) const {
+  /// Every pipeline-th stretch of layers, from the stage's own on.
+  StageSlice slice(int stage) const {
+    StageSlice result{{}, first(stage), last(stage), plan_.tensor, plan_.sharding};
+    int next = 0;
+    for (int i = 0; i < static_cast<int>(plan_.layers_per_stage.size()); ++i) {
+      const int count = plan_.layers_per_stage[static_cast<std::size_t>(i)];
+      if (i % plan_.pipeline == stage) result.chunks.push_back({next, count});
+      next += count;
+    }
+    return result;
+  }
+
+  /// Blocks: begin; forward and backward (or its two halves) of each chunk; step.
+  Role stage_role(int stage, const std::vector<StagePass>& passes) const {
     Role role;
     role.name = "stage " + std::to_string(stage);
-    const StageSlice slice{first_layer,  plan_.layers_per_stage[static_cast<std::size_t>(stage)],
-                           first(stage), last(stage),
-                           plan_.tensor, plan_.sharding};
     const StageSlots slots = stage_slots(stage, role);
-    const DecoderStage lowered(model_, plan_, job_, slice, slots, role);
-    role.blocks = {lowered.begin(), lowered.forward(), lowered.backward(), lowered.step()};
-    role.step.push_back({BlockId(0), std::nullopt, {}});
-    for (const StagePass& pass :
-         stage_passes(plan_.schedule, plan_.pipeline, stage, program_.microbatches)) {
-      role.step.push_back({BlockId(pass.forward ? 1 : 2), pass.microbatch, {}});
+    const DecoderStage lowered(model_, plan_, job_, slice(stage), slots, role);
+    const bool splits = splits_backward(plan_.schedule);
+    const std::size_t kinds = splits ? 3 : 2;
+    role.blocks = {lowered.begin()};
+    for (int chunk = 0; chunk < plan_.virtual_stages; ++chunk) {
+      role.blocks.push_back(lowered.forward(chunk));
+      role.blocks.push_back(lowered.backward(chunk));
+      if (splits) role.blocks.push_back(lowered.weight_grad(chunk));
     }
-    role.step.push_back({BlockId(3), std::nullopt, {}});
+    role.blocks.push_back(lowered.step());
+    role.step.push_back({BlockId(0), std::nullopt, {}});
+    for (const StagePass& pass : passes) {
+      const std::size_t block = 1 + kinds * static_cast<std::size_t>(pass.chunk) + place(pass.kind);
+      role.step.push_back({BlockId(block), pass.microbatch, {}});
+    }
+    role.step.push_back({BlockId(role.blocks.size() - 1), std::nullopt, {}});
     add_frees(role);
     add_dependencies(role);
     bound_prefetch(role);
     bound_sends(role);
     return role;
+  }
+
+  /// Of a pass's block among those of its chunk.
+  static std::size_t place(PassKind kind) {
+    switch (kind) {
+      case PassKind::Forward:
+        return 0;
+      case PassKind::Backward:
+      case PassKind::InputGrad:
+        return 1;
+      case PassKind::WeightGrad:
+        return 2;
+    }
+    ORRERY_CHECK(false, "unknown PassKind");
   }
 
   /// What a call reads from a peer or from the data may be fetched while the call before it
@@ -161,11 +195,12 @@ class DenseLowering {
     result.data_way = grid_.data_way(rank);
     for (const SlotUse& use : slots_) result.groups.push_back(group(rank, use.kind, use.axes));
     if (tied(result.stage)) result.groups.push_back(tied_group(rank));
-    if (!first(result.stage)) {
-      result.peers.push_back(grid_.moved(rank, Axis::Pipeline, result.stage - 1));
+    const int p = plan_.pipeline;
+    if (receives(result.stage)) {
+      result.peers.push_back(grid_.moved(rank, Axis::Pipeline, (result.stage + p - 1) % p));
     }
-    if (!last(result.stage)) {
-      result.peers.push_back(grid_.moved(rank, Axis::Pipeline, result.stage + 1));
+    if (sends(result.stage)) {
+      result.peers.push_back(grid_.moved(rank, Axis::Pipeline, (result.stage + 1) % p));
     }
     return result;
   }

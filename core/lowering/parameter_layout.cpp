@@ -45,7 +45,7 @@ class LayoutBuilder {
 
   StageParameters build() {
     if (slice_.first) add_embedding();
-    for (int l = 0; l < slice_.layers; ++l) add_layer(slice_.first_layer + l);
+    for (int l = 0; l < slice_.layers(); ++l) add_layer(slice_.model_layer(l));
     if (slice_.last) add_head();
     result_.parameters.elements = next_;
     return std::move(result_);
@@ -211,6 +211,20 @@ class LayoutBuilder {
 };
 
 }  // namespace
+
+int StageSlice::layers() const {
+  int sum = 0;
+  for (const LayerRange& chunk : chunks) sum += chunk.count;
+  return sum;
+}
+
+int StageSlice::model_layer(int layer) const {
+  for (const LayerRange& chunk : chunks) {
+    if (layer < chunk.count) return chunk.first + layer;
+    layer -= chunk.count;
+  }
+  ORRERY_CHECK(false, "a layer beyond the slice");
+}
 
 StageParameters stage_parameters(const Transformer& model, const StageSlice& slice) {
   ORRERY_CHECK(model.family == ModelFamily::Gpt2 || model.family == ModelFamily::Llama,

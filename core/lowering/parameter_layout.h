@@ -33,7 +33,7 @@ struct LayerParameters {
 struct StageParameters {
   Parameters parameters;                ///< Tensors and size; buffers are set by the lowering.
   std::vector<ParameterRange> buckets;  ///< In model order.
-  std::vector<LayerParameters> layers;
+  std::vector<LayerParameters> layers;  ///< Of all chunks, in model order.
   std::optional<ParameterRange> token_embedding, position_embedding;
   std::optional<ParameterRange> final_norm_weight, final_norm_bias;
   std::optional<ParameterRange> output_weight;  ///< = token_embedding when tied on one stage.
@@ -41,14 +41,24 @@ struct StageParameters {
   bool has_head_bucket = false;
 };
 
-/// What of a model one stage holds.
+/// Neighbouring layers of a model.
+struct LayerRange {
+  int first = 0;
+  int count = 0;
+};
+
+/// What of a model one pipeline rank holds: one chunk of layers, or several with gaps between them
+/// (interleaved schedules).
 struct StageSlice {
-  int first_layer = 0;
-  int layers = 0;
-  bool first = true;  ///< Holds the embedding.
-  bool last = true;   ///< Holds the final normalisation and the output layer.
+  std::vector<LayerRange> chunks;  ///< In model order.
+  bool first = true;               ///< Holds the embedding, before its first chunk.
+  bool last = true;  ///< Holds the final normalisation and the output layer, after its last chunk.
   int tensor_ways = 1;
   int sharding_ways = 1;
+
+  int layers() const;  ///< Of all chunks.
+  /// The model's number of the slice's `layer`-th layer, 0 .. layers() − 1.
+  int model_layer(int layer) const;
 };
 
 /// Decoders only (GPT-2 and Llama families).

@@ -7,41 +7,120 @@
 namespace orrery::core {
 namespace {
 
-std::vector<StagePass> gpipe(int microbatches) {
-  std::vector<StagePass> passes;
-  for (int m = 0; m < microbatches; ++m) passes.push_back({true, m});
-  for (int m = microbatches - 1; m >= 0; --m) passes.push_back({false, m});
+using Passes = std::vector<StagePass>;
+
+Passes gpipe(int microbatches) {
+  Passes passes;
+  for (int m = 0; m < microbatches; ++m) passes.push_back({PassKind::Forward, m});
+  for (int m = microbatches - 1; m >= 0; --m) passes.push_back({PassKind::Backward, m});
   return passes;
 }
 
-std::vector<StagePass> one_f_one_b(int stages, int stage, int microbatches) {
-  const int warmup = std::min(stages - 1 - stage, microbatches);
-  std::vector<StagePass> passes;
-  int forward = 0;
-  int backward = 0;
-  while (forward < warmup) passes.push_back({true, forward++});
-  while (forward < microbatches) {
-    passes.push_back({true, forward++});
-    passes.push_back({false, backward++});
+/// `warmup` forwards, then one forward and one backward in turn, then the remaining backwards; each
+/// named by its place among the forwards or the backwards.
+template <class Forward, class Backward>
+void one_forward_one_backward(int warmup, int total, Forward forward, Backward backward) {
+  int done = 0;
+  while (done < std::min(warmup, total)) forward(done++);
+  int undone = 0;
+  while (done < total) {
+    forward(done++);
+    backward(undone++);
   }
-  while (backward < microbatches) passes.push_back({false, backward++});
+  while (undone < total) backward(undone++);
+}
+
+Passes one_f_one_b(int stages, int stage, int microbatches) {
+  Passes passes;
+  one_forward_one_backward(
+      stages - 1 - stage, microbatches,
+      [&](int i) {
+        passes.push_back({PassKind::Forward, i});
+      },
+      [&](int i) {
+        passes.push_back({PassKind::Backward, i});
+      });
   return passes;
+}
+
+/// The i-th forward goes through chunk i / p mod v: p microbatches at a time through each chunk.
+Passes interleaved(const PipelineShape& shape, int stage) {
+  const int p = shape.stages;
+  const int v = shape.chunks;
+  ORRERY_CHECK(shape.microbatches % p == 0,
+               "interleaved microbatches come in groups of the stages");
+  const auto pass = [&](PassKind kind, int i) {
+    const int chunk = i / p % v;
+    return StagePass{kind, i / (p * v) * p + i % p,
+                     kind == PassKind::Forward ? chunk : v - 1 - chunk};
+  };
+  Passes passes;
+  one_forward_one_backward(
+      2 * (p - 1 - stage) + (v - 1) * p, shape.microbatches * v,
+      [&](int i) { passes.push_back(pass(PassKind::Forward, i)); },
+      [&](int i) { passes.push_back(pass(PassKind::Backward, i)); });
+  return passes;
+}
+
+Passes zero_bubble_h1(int stages, int stage, int microbatches) {
+  Passes passes;
+  int weights = 0;
+  one_forward_one_backward(
+      stages - 1 - stage, microbatches,
+      [&](int i) {
+        passes.push_back({PassKind::Forward, i});
+      },
+      [&](int i) {
+        passes.push_back({PassKind::InputGrad, i});
+        if (i >= stage) passes.push_back({PassKind::WeightGrad, weights++});
+      });
+  while (weights < microbatches) passes.push_back({PassKind::WeightGrad, weights++});
+  return passes;
+}
+
+Passes passes_of_stage(const PipelineShape& shape, int stage) {
+  switch (shape.schedule) {
+    case PipelineSchedule::GPipe:
+      return gpipe(shape.microbatches);
+    case PipelineSchedule::OneFOneB:
+      return one_f_one_b(shape.stages, stage, shape.microbatches);
+    case PipelineSchedule::Interleaved:
+      return interleaved(shape, stage);
+    case PipelineSchedule::ZeroBubbleH1:
+      return zero_bubble_h1(shape.stages, stage, shape.microbatches);
+    case PipelineSchedule::ZeroBubble1p:
+    case PipelineSchedule::ZeroBubble2p:
+      break;
+  }
+  ORRERY_CHECK(false, "a schedule without an order of passes");
 }
 
 }  // namespace
 
-std::vector<StagePass> stage_passes(PipelineSchedule schedule, int stages, int stage,
-                                    int microbatches) {
-  ORRERY_CHECK(stages >= 1 && stage >= 0 && stage < stages && microbatches >= 1,
-               "stage and microbatches must exist");
-  if (schedule == PipelineSchedule::GPipe) return gpipe(microbatches);
-  ORRERY_CHECK(schedule == PipelineSchedule::OneFOneB, "schedule without an order of passes");
-  return one_f_one_b(stages, stage, microbatches);
+PipelineShape pipeline_shape(const DensePlan& plan, int microbatches) {
+  return {plan.schedule, plan.pipeline, plan.virtual_stages, microbatches, plan.pass_times};
 }
 
-int microbatches_in_flight(PipelineSchedule schedule, int stages, int stage, int microbatches) {
-  if (schedule == PipelineSchedule::GPipe) return microbatches;
-  return std::min(stages - stage, microbatches);
+bool splits_backward(PipelineSchedule schedule) {
+  switch (schedule) {
+    case PipelineSchedule::GPipe:
+    case PipelineSchedule::OneFOneB:
+    case PipelineSchedule::Interleaved:
+      return false;
+    case PipelineSchedule::ZeroBubbleH1:
+    case PipelineSchedule::ZeroBubble1p:
+    case PipelineSchedule::ZeroBubble2p:
+      return true;
+  }
+  ORRERY_CHECK(false, "unknown PipelineSchedule");
+}
+
+std::vector<std::vector<StagePass>> pipeline_passes(const PipelineShape& shape) {
+  ORRERY_CHECK(shape.stages >= 1 && shape.chunks >= 1 && shape.microbatches >= 1,
+               "stages, chunks and microbatches must exist");
+  std::vector<Passes> passes;
+  for (int s = 0; s < shape.stages; ++s) passes.push_back(passes_of_stage(shape, s));
+  return passes;
 }
 
 }  // namespace orrery::core

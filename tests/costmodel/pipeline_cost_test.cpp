@@ -36,9 +36,8 @@ double replay(PipelineSchedule schedule, const PipelineStages& stages, int micro
     bool known = false;
   };
   std::map<std::pair<int, bool>, std::vector<Done>> arrival;  // (stage, forward) -> by microbatch
-  std::vector<std::vector<core::StagePass>> passes;
+  const auto passes = core::pipeline_passes({schedule, p, 1, microbatches});
   for (int s = 0; s < p; ++s) {
-    passes.push_back(core::stage_passes(schedule, p, s, microbatches));
     for (const bool forward : {true, false}) {
       arrival[{s, forward}].resize(static_cast<std::size_t>(microbatches));
       const bool source = forward ? s == 0 : s == p - 1;
@@ -55,16 +54,17 @@ double replay(PipelineSchedule schedule, const PipelineStages& stages, int micro
       while (next[i] < passes[i].size()) {
         const core::StagePass pass = passes[i][next[i]];
         const auto k = static_cast<std::size_t>(pass.microbatch);
-        const Done& input = arrival[{s, pass.forward}][k];
+        const bool forward = pass.kind == core::PassKind::Forward;
+        const Done& input = arrival[{s, forward}][k];
         if (!input.known) break;
-        free[i] = std::max(free[i], input.end) +
-                  (pass.forward ? stages.forward[i] : stages.backward[i]).value;
-        const int to = pass.forward ? s + 1 : s - 1;
+        free[i] =
+            std::max(free[i], input.end) + (forward ? stages.forward[i] : stages.backward[i]).value;
+        const int to = forward ? s + 1 : s - 1;
         if (to >= 0 && to < p) {
-          double& busy = channel[{s, pass.forward}];
+          double& busy = channel[{s, forward}];
           busy = std::max(busy, free[i]) +
                  stages.message[static_cast<std::size_t>(std::min(s, to))].value;
-          arrival[{to, pass.forward}][k] = {busy, true};
+          arrival[{to, forward}][k] = {busy, true};
         }
         ++next[i];
         moved = true;
