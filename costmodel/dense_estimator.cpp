@@ -131,6 +131,7 @@ const StageProfile& DenseEstimator::profile(const core::DensePlan& plan, int sta
                                .tensor = plan.tensor,
                                .microbatch = plan.microbatch,
                                .recompute = plan.recompute,
+                               .sequence_parallel = plan.sequence_parallel,
                                .tensor_alone = tensor.alone,
                                .tensor_shared = tensor.shared};
   {

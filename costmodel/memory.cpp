@@ -119,7 +119,7 @@ MemoryByTerm peak_of_passes(const PassMemory& memory, core::PipelineSchedule sch
     peak = larger(peak, now);
     if (passes[i].kind == core::PassKind::Forward) ++others;
   }
-  return peak + memory.saved * (in_flight - looked_at);
+  return peak + memory.standing + memory.saved * (in_flight - looked_at);
 }
 
 }  // namespace orrery::costmodel

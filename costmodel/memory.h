@@ -4,7 +4,8 @@
 //   persistent   weights e·N, gradients 4·N, optimizer state (4 master where e < 4, + 4 per moment)
 //                · N / sharding, e the bytes of the job's precision
 //   saved S      what one microbatch keeps between its forward and its backward pass
-//   peak         persistent + max over passes ( others in flight · S + the pass's own peak
+//   standing     buffers that collectives gather into, step after step
+//   peak         persistent + standing + max over passes ( others in flight · S + the pass's own peak
 //                + what the pass before it sent + what is fetched for the pass after it )
 //
 // At most n = min(p − s, m) microbatches are in flight in stage s of p (1F1B), m (GPipe). Beyond
@@ -52,13 +53,14 @@ struct PassBytes {
 
 struct PassMemory {
   PassBytes forward, backward;
-  MemoryByTerm saved;  ///< S: what one microbatch keeps between the two.
+  MemoryByTerm saved;     ///< S: what one microbatch keeps between the two.
+  MemoryByTerm standing;  ///< Buffers of communication that live throughout the step.
 };
 
 /// Weights, gradients, optimizer state and the step's scalars of `elements` parameters on one rank.
 MemoryByTerm persistent_memory(std::int64_t elements, int sharding_ways, const core::Job&);
 
-/// Peak of the passes of one stage, by term at the instruction where the total is largest.
+/// Standing buffers and the peak of the passes of one stage, by term at the instruction where the total is largest.
 MemoryByTerm peak_of_passes(const PassMemory&, core::PipelineSchedule, int stages, int stage,
                             int microbatches);
 

@@ -21,6 +21,7 @@ core::Role lowered_stage(const StageQuestion& question, int layers, const core::
   plan.tensor = question.tensor;
   plan.microbatch = question.microbatch;
   plan.recompute = question.recompute;
+  plan.sequence_parallel = question.sequence_parallel;
   core::Role role;
   core::StageSlots slots;
   if (question.tensor > 1) {
@@ -114,6 +115,7 @@ class MemoryWalk {
 
   PassMemory walk() {
     PassMemory result;
+    result.standing = standing();
     result.forward = run(role_.blocks[0]);
     result.saved = now_;
     result.backward = run(role_.blocks[1]);
@@ -121,6 +123,16 @@ class MemoryWalk {
   }
 
  private:
+  MemoryByTerm standing() const {
+    MemoryByTerm result{};
+    for (const core::Buffer& buffer : role_.buffers) {
+      const bool stands =
+          buffer.scope == core::BufferScope::Run && buffer.kind == core::BufferKind::Communication;
+      if (stands) result[static_cast<std::size_t>(memory_term(buffer))] += buffer.bytes();
+    }
+    return result;
+  }
+
   PassBytes run(const core::Block& block) {
     PassBytes result{};
     const MemoryByTerm before = now_;
@@ -204,7 +216,8 @@ template <class Combine>
 PassMemory combined(const PassMemory& a, const PassMemory& b, Combine combine) {
   return {.forward = combined(a.forward, b.forward, combine),
           .backward = combined(a.backward, b.backward, combine),
-          .saved = combine(a.saved, b.saved)};
+          .saved = combine(a.saved, b.saved),
+          .standing = combine(a.standing, b.standing)};
 }
 
 }  // namespace

@@ -48,6 +48,7 @@ struct StageQuestion {
   int tensor = 1;
   int microbatch = 1;
   core::Recompute recompute = core::Recompute::None;
+  bool sequence_parallel = false;
   GroupPlacement tensor_alone, tensor_shared;  ///< Of the tensor group; ignored for tensor = 1.
 
   auto operator<=>(const StageQuestion&) const = default;

@@ -53,7 +53,6 @@ Reason not_covered(const DensePlan& d) {
   if (d.expert > 1) {
     return refuse(fmt::format("dense.expert = {} (expert parallelism)", d.expert), "use 1");
   }
-  if (d.sequence_parallel) return refuse("dense.sequence_parallel = true", "use false");
   if (d.sharding_stage > 1) {
     return refuse(fmt::format("dense.sharding_stage = {}", d.sharding_stage), "use 0 or 1");
   }
@@ -158,6 +157,20 @@ Reason tensor_mismatch(const DensePlan& d, const Transformer& t) {
   return {};
 }
 
+Reason sequence_parallel_mismatch(const DensePlan& d, const Job& job) {
+  if (!d.sequence_parallel) return {};
+  if (d.tensor == 1) {
+    return "dense.sequence_parallel = true has no effect with dense.tensor = 1; use false, or a "
+           "larger dense.tensor";
+  }
+  const std::int64_t rows = std::int64_t{d.microbatch} * job.sequence;
+  if (rows % d.tensor == 0) return {};
+  return fmt::format(
+      "dense.sequence_parallel = true: a microbatch's {} sequences of {} tokens are {} rows, which "
+      "dense.tensor = {} does not divide; use another microbatch or tensor, or false",
+      d.microbatch, job.sequence, rows, d.tensor);
+}
+
 Reason batch_mismatch(const DensePlan& d, const Job& job) {
   const std::int64_t per_microbatch = std::int64_t{d.data} * d.sharding * d.microbatch;
   if (job.global_batch >= 1 && job.global_batch % per_microbatch == 0) return {};
@@ -242,6 +255,7 @@ Reason why_dense_invalid(const DensePlan& d, const Model& model, const Job& job,
   if (auto reason = batch_mismatch(d, job)) return reason;
   if (auto reason = too_many_passes(d, job)) return reason;
   if (auto reason = sequence_too_long(t, job)) return reason;
+  if (auto reason = sequence_parallel_mismatch(d, job)) return reason;
   return activations_too_large(d, t, job);
 }
 

@@ -64,6 +64,18 @@ void BlockBuilder::gather(std::string label, GroupSlot group, const View& part, 
   add(std::move(instruction));
 }
 
+void BlockBuilder::scatter(std::string label, GroupSlot group, const View& all, const View& part,
+                           Stream stream) {
+  Instruction instruction;
+  instruction.label = std::move(label);
+  instruction.operation =
+      Collective{CollectiveKind::ReduceScatter, group, Reduction::Sum, bytes_of(all)};
+  instruction.stream = stream;
+  instruction.reads = {all};
+  instruction.writes = {part};
+  add(std::move(instruction));
+}
+
 void BlockBuilder::send(std::string label, PeerSlot peer, Channel channel, BufferId buffer) {
   Instruction instruction;
   instruction.label = std::move(label);

@@ -29,6 +29,8 @@ class BlockBuilder {
                   Reduction = Reduction::Sum);
   /// AllGather of `part` on every member into `all`, in member order.
   void gather(std::string label, GroupSlot, const View& part, const View& all, Stream);
+  /// ReduceScatter of `all` into `part` of another buffer.
+  void scatter(std::string label, GroupSlot, const View& all, const View& part, Stream);
   void send(std::string label, PeerSlot, Channel, BufferId);
   void receive(std::string label, PeerSlot, Channel, BufferId);
   void add(Instruction);

@@ -17,6 +17,7 @@ DecoderStage::DecoderStage(const Transformer& model, const DensePlan& plan, cons
       role_(role),
       parameters_(stage_parameters(model, slice)),
       rows_(std::int64_t{plan.microbatch} * job.sequence),
+      own_rows_(plan.sequence_parallel ? rows_ / plan.tensor : rows_),
       heads_(model.heads / plan.tensor),
       kv_heads_(model.kv_heads / plan.tensor),
       qkv_width_((heads_ + 2 * kv_heads_) * model.head_dim),
@@ -80,18 +81,21 @@ DecoderStage::LayerBuffers DecoderStage::layer_buffers(const std::string& prefix
   const auto make = [&](const char* name, std::int64_t width) {
     return activation(prefix + name, {rows_, width}, scope);
   };
-  const auto make_statistics = [&](const char* name, std::int64_t width) {
-    return buffer(prefix + name, DType::Float32, {rows_, width}, BufferKind::Statistics, scope);
+  const auto make_own = [&](const char* name) {
+    return activation(prefix + name, {own_rows_, model_.hidden}, scope);
+  };
+  const auto make_statistics = [&](const char* name, std::int64_t rows, std::int64_t width) {
+    return buffer(prefix + name, DType::Float32, {rows, width}, BufferKind::Statistics, scope);
   };
   LayerBuffers b;
-  b.norm1 = make("norm1", model_.hidden);
-  b.norm1_statistics = make_statistics("norm1.statistics", statistics);
+  b.norm1 = make_own("norm1");
+  b.norm1_statistics = make_statistics("norm1.statistics", own_rows_, statistics);
   b.qkv = make("qkv", qkv_width_);
   b.attention = make("attention", attention_width_);
-  b.log_sum_exp = make_statistics("attention.log_sum_exp", heads_);
-  b.middle = make("middle", model_.hidden);
-  b.norm2 = make("norm2", model_.hidden);
-  b.norm2_statistics = make_statistics("norm2.statistics", statistics);
+  b.log_sum_exp = make_statistics("attention.log_sum_exp", rows_, heads_);
+  b.middle = make_own("middle");
+  b.norm2 = make_own("norm2");
+  b.norm2_statistics = make_statistics("norm2.statistics", own_rows_, statistics);
   b.up = make("up", up_width_);
   b.activated = make("activated", ffn_);
   return b;
@@ -105,7 +109,7 @@ void DecoderStage::add_activation_buffers() {
     targets_ = buffer("targets", DType::Int32, token_shape, BufferKind::Input, microbatch);
   }
   const auto input_of = [&](int model_layer) {
-    return activation(fmt::format("layers.{}.input", model_layer), {rows_, model_.hidden},
+    return activation(fmt::format("layers.{}.input", model_layer), {own_rows_, model_.hidden},
                       microbatch);
   };
   for (const LayerRange& chunk : slice_.chunks) {
@@ -129,8 +133,8 @@ void DecoderStage::add_head_buffers() {
   const BufferScope microbatch = BufferScope::Microbatch;
   const std::int64_t statistics = model_.normalization == Normalization::LayerNorm ? 2 : 1;
   HeadBuffers head;
-  head.norm = activation("head.norm", {rows_, model_.hidden}, microbatch);
-  head.norm_statistics = buffer("head.norm.statistics", DType::Float32, {rows_, statistics},
+  head.norm = activation("head.norm", {own_rows_, model_.hidden}, microbatch);
+  head.norm_statistics = buffer("head.norm.statistics", DType::Float32, {own_rows_, statistics},
                                 BufferKind::Statistics, microbatch);
   head.logits = activation("logits", {rows_, vocab_rows_}, microbatch);
   head.statistics = buffer("cross_entropy.statistics", DType::Float32, {rows_, 3},
@@ -152,11 +156,20 @@ void DecoderStage::add_scratch_buffers() {
   dnorm_ = make("gradient.norm", model_.hidden);
   dactivated_ = make("gradient.activated", ffn_);
   dattention_ = make("gradient.attention", attention_width_);
+  if (plan_.sequence_parallel) {
+    const auto gathered = [&](const char* name) {
+      return buffer(name, job_.precision, {rows_, model_.hidden}, BufferKind::Communication,
+                    BufferScope::Run);
+    };
+    gathered_ = gathered("gathered");
+    gathered_again_ = gathered("gathered again");
+  }
   if (splits_) {
     add_gradient_buffers();
     return;
   }
-  const BufferId dx = make("gradient", model_.hidden);
+  const BufferId dx = buffer("gradient", job_.precision, {own_rows_, model_.hidden},
+                             BufferKind::Workspace, BufferScope::Call);
   const BufferId dup = make("gradient.up", up_width_);
   gradients_of_.assign(static_cast<std::size_t>(slice_.layers()),
                        {dx, dx, dx, dup, make("gradient.qkv", qkv_width_)});
@@ -167,13 +180,16 @@ void DecoderStage::add_gradient_buffers() {
   const auto make = [&](const std::string& name, std::int64_t width) {
     return activation(name, {rows_, width}, BufferScope::Microbatch);
   };
+  const auto make_own = [&](const std::string& name) {
+    return activation(name, {own_rows_, model_.hidden}, BufferScope::Microbatch);
+  };
   for (int chunk = 0; chunk < chunk_count(); ++chunk) {
-    BufferId input = make(block_name("gradient", chunk), model_.hidden);
+    BufferId input = make_own(block_name("gradient", chunk));
     for (int l = first_layer(chunk); l < first_layer(chunk + 1); ++l) {
       LayerGradients g;
       g.input = input;
-      g.middle = make(layer_label(l, "gradient.middle"), model_.hidden);
-      g.output = input = make(layer_label(l, "gradient.output"), model_.hidden);
+      g.middle = make_own(layer_label(l, "gradient.middle"));
+      g.output = input = make_own(layer_label(l, "gradient.output"));
       g.up = make(layer_label(l, "gradient.up"), up_width_);
       g.qkv = make(layer_label(l, "gradient.qkv"), qkv_width_);
       gradients_of_.push_back(g);
@@ -209,7 +225,8 @@ void DecoderStage::normalize(BlockBuilder& block, const std::string& label, Buff
                              std::optional<ParameterRange> bias) const {
   std::vector<View> reads = {all(x), value(weight)};
   if (bias) reads.push_back(value(*bias));
-  block.compute(label, Normalize{rows_, model_.hidden, model_.normalization, model_.norm_epsilon},
+  block.compute(label,
+                Normalize{own_rows_, model_.hidden, model_.normalization, model_.norm_epsilon},
                 reads, {all(y), all(statistics)});
 }
 
@@ -219,10 +236,10 @@ void DecoderStage::normalize_grad(BlockBuilder& block, const std::string& label,
   const bool in_place = b.residual && *b.residual == b.dx;
   std::vector<View> writes = {all(b.dx), gradient(weight)};
   if (bias) writes.push_back(gradient(*bias));
-  block.compute(label, NormalizeGrad{rows_, model_.hidden, model_.normalization, in_place},
-                {all(b.dy), all(b.x), value(weight), all(b.statistics)}, writes);
+  block.compute(label, NormalizeGrad{own_rows_, model_.hidden, model_.normalization, in_place},
+                {b.dy, all(b.x), value(weight), all(b.statistics)}, writes);
   if (!b.residual || in_place) return;
-  block.compute(label + ".residual", Add{rows_, model_.hidden, false},
+  block.compute(label + ".residual", Add{own_rows_, model_.hidden, false},
                 {all(b.dx), all(*b.residual)}, {all(b.dx)});
 }
 
@@ -252,9 +269,23 @@ void DecoderStage::linear_weight_grad(BlockBuilder& block, const std::string& la
   block.set_pass(Pass::Backward);
 }
 
-void DecoderStage::reduce_tensor(BlockBuilder& block, const std::string& label, BufferId id) const {
-  if (!slots_.tensor) return;
-  block.collective(label, CollectiveKind::AllReduce, *slots_.tensor, all(id), Stream::Tensor);
+View DecoderStage::reduce_tensor(BlockBuilder& block, const std::string& label, BufferId id) const {
+  View sum = all(id);
+  if (!slots_.tensor) return sum;
+  if (!plan_.sequence_parallel) {
+    block.collective(label, CollectiveKind::AllReduce, *slots_.tensor, sum, Stream::Tensor);
+    return sum;
+  }
+  block.collective(label, CollectiveKind::ReduceScatter, *slots_.tensor, sum, Stream::Tensor);
+  sum.slice = slots_.tensor;
+  return sum;
+}
+
+BufferId DecoderStage::all_rows(BlockBuilder& block, const std::string& label, BufferId rows,
+                                std::optional<BufferId> into) const {
+  if (!into) return rows;
+  block.gather(label, *slots_.tensor, all(rows), all(*into), Stream::Tensor);
+  return *into;
 }
 
 // ---- forward -------------------------------------------------------------------------------
@@ -277,8 +308,12 @@ Block DecoderStage::forward(int chunk) const {
     block.compute("embedding",
                   Embed{rows_, job_.sequence, model_.hidden, vocab_rows_, slice_.tensor_ways,
                         positions, false},
-                  reads, {all(input)});
-    reduce_tensor(block, "embedding", input);
+                  reads, {all(plan_.sequence_parallel ? projected_ : input)});
+    if (plan_.sequence_parallel) {
+      block.scatter("embedding", *slots_.tensor, all(projected_), all(input), Stream::Tensor);
+    } else {
+      reduce_tensor(block, "embedding", input);
+    }
   } else {
     block.receive("activation", *slots_.previous, Channel::Activation, input);
   }
@@ -301,7 +336,8 @@ void DecoderStage::forward_attention(BlockBuilder& block, int layer) const {
   const LayerParameters& p = parameters_.layers[l];
   normalize(block, layer_label(layer, "norm1"), x_[l], b.norm1, b.norm1_statistics, p.norm1_weight,
             p.norm1_bias);
-  linear(block, layer_label(layer, "qkv"), b.norm1, b.qkv, qkv_width_, model_.hidden, p.qkv_weight,
+  const BufferId input = all_rows(block, layer_label(layer, "qkv"), b.norm1, gathered_);
+  linear(block, layer_label(layer, "qkv"), input, b.qkv, qkv_width_, model_.hidden, p.qkv_weight,
          p.qkv_bias);
   const int heads = static_cast<int>(heads_);
   const int kv_heads = static_cast<int>(kv_heads_);
@@ -317,11 +353,11 @@ void DecoderStage::forward_attention(BlockBuilder& block, int layer) const {
       {all(b.qkv)}, {all(b.attention), all(b.log_sum_exp)});
   linear(block, layer_label(layer, "out"), b.attention, projected_, model_.hidden, attention_width_,
          p.out_weight, std::nullopt);
-  reduce_tensor(block, layer_label(layer, "out"), projected_);
-  std::vector<View> reads = {all(x_[l]), all(projected_)};
+  const View projected = reduce_tensor(block, layer_label(layer, "out"), projected_);
+  std::vector<View> reads = {all(x_[l]), projected};
   if (p.out_bias) reads.push_back(value(*p.out_bias));
-  block.compute(layer_label(layer, "residual1"), Add{rows_, model_.hidden, p.out_bias.has_value()},
-                reads, {all(b.middle)});
+  block.compute(layer_label(layer, "residual1"),
+                Add{own_rows_, model_.hidden, p.out_bias.has_value()}, reads, {all(b.middle)});
 }
 
 void DecoderStage::forward_feed_forward(BlockBuilder& block, int layer) const {
@@ -330,23 +366,25 @@ void DecoderStage::forward_feed_forward(BlockBuilder& block, int layer) const {
   const LayerParameters& p = parameters_.layers[l];
   normalize(block, layer_label(layer, "norm2"), b.middle, b.norm2, b.norm2_statistics,
             p.norm2_weight, p.norm2_bias);
-  linear(block, layer_label(layer, "up"), b.norm2, b.up, up_width_, model_.hidden, p.up_weight,
+  const BufferId input = all_rows(block, layer_label(layer, "up"), b.norm2, gathered_);
+  linear(block, layer_label(layer, "up"), input, b.up, up_width_, model_.hidden, p.up_weight,
          p.up_bias);
   block.compute(layer_label(layer, "activation"), Activate{rows_, ffn_, model_.activation},
                 {all(b.up)}, {all(b.activated)});
   linear(block, layer_label(layer, "down"), b.activated, projected_, model_.hidden, ffn_,
          p.down_weight, std::nullopt);
-  reduce_tensor(block, layer_label(layer, "down"), projected_);
-  std::vector<View> reads = {all(b.middle), all(projected_)};
+  const View projected = reduce_tensor(block, layer_label(layer, "down"), projected_);
+  std::vector<View> reads = {all(b.middle), projected};
   if (p.down_bias) reads.push_back(value(*p.down_bias));
-  block.compute(layer_label(layer, "residual2"), Add{rows_, model_.hidden, p.down_bias.has_value()},
-                reads, {all(y_[l])});
+  block.compute(layer_label(layer, "residual2"),
+                Add{own_rows_, model_.hidden, p.down_bias.has_value()}, reads, {all(y_[l])});
 }
 
 void DecoderStage::forward_head(BlockBuilder& block) const {
   normalize(block, "head.norm", y_.back(), head_->norm, head_->norm_statistics,
             *parameters_.final_norm_weight, parameters_.final_norm_bias);
-  linear(block, "head.logits", head_->norm, head_->logits, vocab_rows_, model_.hidden,
+  const BufferId input = all_rows(block, "head.logits", head_->norm, gathered_);
+  linear(block, "head.logits", input, head_->logits, vocab_rows_, model_.hidden,
          *parameters_.output_weight, std::nullopt);
   block.compute("loss",
                 CrossEntropyStatistics{rows_, vocab_rows_, model_.vocab, slice_.tensor_ways},

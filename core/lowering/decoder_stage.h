@@ -14,6 +14,16 @@
 // Source: Shoeybi et al., Megatron-LM, arXiv 1909.08053; layer structure: Radford et
 // al. 2019 (GPT-2), Touvron et al. 2023 (Llama 2); the split: Qi et al., Zero Bubble Pipeline
 // Parallelism, ICLR 2024.
+//
+// With sequence parallelism each rank keeps rows/t of the residual stream and of what is normalised.
+// Each all-reduce becomes a reduce-scatter over rows, and an all-gather where all rows are read:
+//
+//   x ─ normalize ─ all-gather ─ qkv ─ ... ─ out ─ reduce-scatter ─ + ─ x1
+//
+// Backward gathers the gradients of row-parallel outputs, and once more the column-parallel inputs
+// that weight gradients read. The weights of normalisations see only a rank's rows, so their
+// gradients are summed over the tensor group at the end of the step.
+// Source: Korthikanti et al., arXiv 2205.05198, section 4.2.
 
 #include <optional>
 #include <string>
@@ -79,11 +89,13 @@ class DecoderStage {
   void backward_head(BlockBuilder&) const;
   void backward_feed_forward(BlockBuilder&, int layer) const;
   void backward_attention(BlockBuilder&, int layer) const;
-  void head_weight_grad(BlockBuilder&) const;
-  void down_weight_grad(BlockBuilder&, int layer) const;
-  void up_weight_grad(BlockBuilder&, int layer) const;
-  void out_weight_grad(BlockBuilder&, int layer) const;
-  void qkv_weight_grad(BlockBuilder&, int layer) const;
+  // All rows of the input of a column-parallel product, of the output's gradient of a row-parallel
+  // one: the other operand is this rank's.
+  void head_weight_grad(BlockBuilder&, BufferId input) const;
+  void down_weight_grad(BlockBuilder&, int layer, BufferId dy) const;
+  void up_weight_grad(BlockBuilder&, int layer, BufferId input) const;
+  void out_weight_grad(BlockBuilder&, int layer, BufferId dy) const;
+  void qkv_weight_grad(BlockBuilder&, int layer, BufferId input) const;
   void embedding_grad(BlockBuilder&) const;
   void reduce_bucket(BlockBuilder&, std::size_t bucket) const;
   void update_bucket(BlockBuilder&, std::size_t bucket, std::int64_t state_first) const;
@@ -92,7 +104,8 @@ class DecoderStage {
                  std::optional<ParameterRange> bias) const;
   /// What a normalisation's gradient is made of: dx = ∂(dy) (+ residual).
   struct NormGradBuffers {
-    BufferId dy, x, statistics;
+    View dy;
+    BufferId x, statistics;
     std::optional<BufferId> residual;
     BufferId dx;
   };
@@ -105,7 +118,17 @@ class DecoderStage {
   void linear_weight_grad(BlockBuilder&, const std::string& label, BufferId dy, BufferId x,
                           std::int64_t out, std::int64_t in, ParameterRange weight,
                           std::optional<ParameterRange> bias) const;
-  void reduce_tensor(BlockBuilder&, const std::string& label, BufferId) const;
+  /// Sums partial results F[rows, hidden] over the tensor group; this rank's rows of the sum.
+  View reduce_tensor(BlockBuilder&, const std::string& label, BufferId) const;
+  /// All rows of what each rank of the tensor group has some of, gathered `into` a buffer; `rows`
+  /// itself without sequence parallelism.
+  BufferId all_rows(BlockBuilder&, const std::string& label, BufferId rows,
+                    std::optional<BufferId> into) const;
+  /// All rows of a column-parallel product's input for its weight gradient; not needed where that
+  /// has a pass of its own.
+  BufferId for_weight_grad(BlockBuilder&, const std::string& label, BufferId input) const;
+  /// Gradients of normalisation weights, of which each rank has summed its own rows.
+  void reduce_normalizations(BlockBuilder&, std::size_t bucket) const;
 
   View value(ParameterRange range) const;     ///< Of the parameters.
   View gradient(ParameterRange range) const;  ///< Of the gradients.
@@ -126,6 +149,7 @@ class DecoderStage {
   Role& role_;
   StageParameters parameters_;
   std::int64_t rows_ = 0;                  ///< Tokens of a microbatch.
+  std::int64_t own_rows_ = 0;              ///< Of them in this rank's residual stream.
   std::int64_t heads_ = 0, kv_heads_ = 0;  ///< On this rank.
   std::int64_t qkv_width_ = 0, attention_width_ = 0, ffn_ = 0, up_width_ = 0, vocab_rows_ = 0;
 
@@ -138,6 +162,10 @@ class DecoderStage {
   std::vector<LayerBuffers> layers_;
   std::optional<HeadBuffers> head_;
   BufferId projected_;  ///< Output of a row-parallel product before it joins the residual.
+  /// All rows of a column-parallel input or of an output's gradient; of an input for its weight
+  /// gradient. With sequence parallelism only. They live throughout, so that a gather may start
+  /// whenever the one before it has been read.
+  std::optional<BufferId> gathered_, gathered_again_;
   BufferId dnorm_, dactivated_, dattention_;
   std::vector<LayerGradients> gradients_of_;  ///< By layer of the slice.
 };

@@ -22,7 +22,19 @@ Block DecoderStage::begin() const {
   return block.take();
 }
 
+void DecoderStage::reduce_normalizations(BlockBuilder& block, std::size_t bucket) const {
+  if (!plan_.sequence_parallel) return;
+  const std::size_t first = parameters_.has_embedding_bucket ? 1 : 0;
+  if (bucket < first) return;
+  const bool layer = bucket - first < parameters_.layers.size();
+  const ParameterRange norms =
+      layer ? parameters_.layers[bucket - first].norms : *parameters_.final_norm;
+  block.collective("bucket " + std::to_string(bucket) + " norms", CollectiveKind::AllReduce,
+                   *slots_.tensor, gradient(norms), Stream::Data);
+}
+
 void DecoderStage::reduce_bucket(BlockBuilder& block, std::size_t bucket) const {
+  reduce_normalizations(block, bucket);
   const bool embedding = parameters_.has_embedding_bucket && bucket == 0;
   const bool head = parameters_.has_head_bucket && bucket + 1 == parameters_.buckets.size();
   if (slots_.tied_embedding && (embedding || head)) {

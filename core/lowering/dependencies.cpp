@@ -83,6 +83,24 @@ void add_waits_across(Role& role) {
   }
 }
 
+bool reads_what_is_written_by(const Instruction& reader, const Instruction& writer) {
+  for (const View& written : writer.writes) {
+    for (const View& read : reader.reads) {
+      if (read.buffer == written.buffer) return true;
+    }
+  }
+  return false;
+}
+
+/// The instruction that frees what `last` uses last.
+Instruction* freeing(Block& block, Instruction* last) {
+  if (!std::holds_alternative<Collective>(last->operation)) return last;
+  for (Instruction* i = last + 1; i < block.instructions.data() + block.instructions.size(); ++i) {
+    if (i->stream == Stream::Compute && reads_what_is_written_by(*i, *last)) return i;
+  }
+  return last;
+}
+
 /// The last instruction of a block that uses each of the role's buffers; null where none does.
 std::vector<Instruction*> last_uses(const Role& role, Block& block) {
   std::vector<Instruction*> last(role.buffers.size(), nullptr);
@@ -119,6 +137,7 @@ void add_frees(Role& role) {
     for (std::size_t k = 0; k < role.blocks.size(); ++k) {
       Instruction* last = last_in_block[k][b];
       if (last == nullptr) continue;
+      last = freeing(role.blocks[k], last);
       if (scope == BufferScope::Call) {
         last->frees.push_back(buffer);
       } else if (!latest || order[k] > *latest) {

@@ -6,7 +6,9 @@
 
 namespace orrery::core {
 
-/// Lists each Call and Microbatch buffer in `frees` of the instruction that uses it last.
+/// Lists each Call and Microbatch buffer in `frees` of the instruction that uses it last. Where that
+/// is a collective, of the compute instruction that takes up its result, so that memory follows the
+/// compute stream however late the collective runs.
 void add_frees(Role&);
 
 /// Adds the waits that the streams' own order does not imply: an instruction waits for the latest

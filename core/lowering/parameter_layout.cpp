@@ -105,7 +105,9 @@ class LayoutBuilder {
   void add_head() {
     begin_bucket();
     result_.has_head_bucket = true;
+    result_.final_norm = ParameterRange{next_, 0};
     std::tie(result_.final_norm_weight, result_.final_norm_bias) = add_norm(names_.final_norm);
+    result_.final_norm->count = next_ - result_.final_norm->first;
     if (!model_.tied_embeddings) {
       result_.output_weight = add(names_.output, model_.vocab, model_.hidden, Split::Rows, sigma());
     } else if (!slice_.first) {
@@ -126,9 +128,11 @@ class LayoutBuilder {
     begin_bucket();
     const std::string prefix = names_.layer_prefix + std::to_string(index) + ".";
     LayerParameters layer;
+    layer.norms.first = next_;
     std::tie(layer.norm1_weight, layer.norm1_bias) = add_norm(prefix + names_.norm1);
-    add_attention(prefix, layer);
     std::tie(layer.norm2_weight, layer.norm2_bias) = add_norm(prefix + names_.norm2);
+    layer.norms.count = next_ - layer.norms.first;
+    add_attention(prefix, layer);
     add_feed_forward(prefix, layer);
     result_.layers.push_back(layer);
     end_bucket();

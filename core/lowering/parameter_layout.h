@@ -6,7 +6,7 @@
 //
 // A bucket is what one gradient collective and one optimizer update cover; each is padded so that
 // every sharding rank holds an equal slice. Within a layer, tensors that one matrix product reads
-// (query, key, value; gate, up) are adjacent.
+// (query, key, value; gate, up) are adjacent, and so are those of its two normalisations.
 // Source: Shoeybi et al., Megatron-LM, arXiv 1909.08053, section 3.
 
 #include <optional>
@@ -26,6 +26,7 @@ struct ParameterRange {
 
 struct LayerParameters {
   ParameterRange norm1_weight, qkv_weight, out_weight, norm2_weight, up_weight, down_weight;
+  ParameterRange norms;  ///< Weights and biases of both normalisations.
   /// Absent where the model has none.
   std::optional<ParameterRange> norm1_bias, qkv_bias, out_bias, norm2_bias, up_bias, down_bias;
 };
@@ -36,6 +37,7 @@ struct StageParameters {
   std::vector<LayerParameters> layers;  ///< Of all chunks, in model order.
   std::optional<ParameterRange> token_embedding, position_embedding;
   std::optional<ParameterRange> final_norm_weight, final_norm_bias;
+  std::optional<ParameterRange> final_norm;     ///< Both.
   std::optional<ParameterRange> output_weight;  ///< = token_embedding when tied on one stage.
   bool has_embedding_bucket = false;
   bool has_head_bucket = false;

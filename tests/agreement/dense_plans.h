@@ -18,8 +18,8 @@ struct NamedPlan {
   core::Plan plan;
 };
 
-/// Ten plans over data, sharding, tensor and pipeline parallelism, both schedules, with and without
-/// recomputation, an uneven split of the layers, another axis order.
+/// Plans over data, sharding, tensor, sequence and pipeline parallelism, both schedules, with and
+/// without recomputation, an uneven split of the layers, another axis order.
 std::vector<NamedPlan> dense_plans();
 
 /// One rank that evaluates the whole batch at once.

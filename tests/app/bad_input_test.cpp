@@ -394,9 +394,9 @@ TEST_F(BadInput, Plans) {
                        "plan.toml(:[0-9]+:[0-9]+)?: dense.*" + name});
     }
   }
-  for (const char* key : {"context = 2", "expert = 2", "sharding = 2", "sharding_stage = 3",
-                          "virtual_stages = 2", "sequence_parallel = true", "unknown = 1",
-                          "axis_order = []", "axis_order = [\"tensor\", \"tensor\"]"}) {
+  for (const char* key :
+       {"context = 2", "expert = 2", "sharding = 2", "sharding_stage = 3", "virtual_stages = 2",
+        "unknown = 1", "axis_order = []", "axis_order = [\"tensor\", \"tensor\"]"}) {
     cases.push_back({kSimulate,
                      {{"plan.toml", "[dense]", std::string("[dense]\n") + key}},
                      kBadInput,

@@ -157,8 +157,19 @@ INSTANTIATE_TEST_SUITE_P(
               "context parallelism) is not covered"},
         Fault{"expert", [](Plan& p, Model&, Job&) { p.dense->expert = 2; },
               "expert parallelism) is not covered"},
-        Fault{"sequence_parallel", [](Plan& p, Model&, Job&) { p.dense->sequence_parallel = true; },
-              "dense.sequence_parallel = true is not covered"},
+        Fault{"sequence_parallel_alone",
+              [](Plan& p, Model&, Job&) {
+                p.dense->sequence_parallel = true;
+                p.dense->tensor = 1;
+                p.dense->data = 4;
+              },
+              "dense.sequence_parallel = true has no effect with dense.tensor = 1"},
+        Fault{"sequence_parallel_rows",
+              [](Plan& p, Model&, Job& j) {
+                p.dense->sequence_parallel = true;
+                j.sequence = 127;
+              },
+              "1 sequences of 127 tokens are 127 rows, which dense.tensor = 2 does not divide"},
         Fault{"virtual_stages", [](Plan& p, Model&, Job&) { p.dense->virtual_stages = 2; },
               "dense.virtual_stages = 2 is not covered"},
         Fault{"interleaved",

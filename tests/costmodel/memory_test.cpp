@@ -19,6 +19,7 @@ MemoryByTerm predicted(const core::Role& role, const core::DensePlan& plan,
                                .tensor = plan.tensor,
                                .microbatch = plan.microbatch,
                                .recompute = plan.recompute,
+                               .sequence_parallel = plan.sequence_parallel,
                                .tensor_alone = {},
                                .tensor_shared = {}};
   const StageProfile profile =
@@ -29,13 +30,25 @@ MemoryByTerm predicted(const core::Role& role, const core::DensePlan& plan,
                         core::microbatches(plan, job.global_batch));
 }
 
+/// Plans that split activations further than small_plans.
+std::vector<core::Plan> plans_of_all_axes(int layers) {
+  std::vector<core::Plan> plans = small_plans(layers);
+  const std::vector<core::Plan> basic = plans;
+  for (core::Plan plan : basic) {
+    if (plan.dense->tensor == 1) continue;
+    plan.dense->sequence_parallel = true;
+    plans.push_back(plan);
+  }
+  return plans;
+}
+
 // For every stage of plans over all axes, both schedules, recompute, and few and many microbatches,
 // the closed form is the peak of the lowered role.
 TEST(Memory, EqualsTheProfileOfTheLoweredRole) {
   int compared = 0;
   for (const core::Transformer& transformer : {small_gpt2(), small_llama()}) {
     for (const core::DType precision : {core::DType::Float32, core::DType::BFloat16}) {
-      for (const core::Plan& plan : small_plans(transformer.layers)) {
+      for (const core::Plan& plan : plans_of_all_axes(transformer.layers)) {
         core::Job job = small_job();
         job.precision = precision;
         const core::Model model{"small", transformer, std::nullopt};
