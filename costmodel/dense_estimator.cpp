@@ -24,8 +24,13 @@ constexpr double kGiB = 1073741824.0;
 
 bool is_first(int stage) { return stage == 0; }
 bool is_last(const core::DensePlan& plan, int stage) { return stage == plan.pipeline - 1; }
+int chunks_of(const core::DensePlan& plan) { return plan.pipeline * plan.virtual_stages; }
 int layers_of(const core::DensePlan& plan, int stage) {
-  return plan.layers_per_stage[static_cast<std::size_t>(stage)];
+  int layers = 0;
+  for (int c = stage; c < chunks_of(plan); c += plan.pipeline) {
+    layers += plan.layers_per_stage[static_cast<std::size_t>(c)];
+  }
+  return layers;
 }
 
 }  // namespace
@@ -108,10 +113,13 @@ Seconds DenseEstimator::collective(CollectiveKind kind, double bytes,
 Seconds DenseEstimator::message_time_between(const core::DensePlan& plan, int stage,
                                              Bytes bytes) const {
   const core::RankGrid grid(plan);
-  const int from = grid.moved(Rank(0), Axis::Pipeline, stage).value;
-  const int stride = grid.moved(Rank(0), Axis::Pipeline, stage + 1).value - from;
+  const int stride = grid.moved(Rank(0), Axis::Pipeline, 1).value;
+  // The last stage's chunks go on in the first one's.
+  const int next = (stage + 1) % plan.pipeline;
+  const int from = grid.moved(Rank(0), Axis::Pipeline, std::min(stage, next)).value;
+  const int to = grid.moved(Rank(0), Axis::Pipeline, std::max(stage, next)).value;
   // Neighbouring ranks of the stage send at the same time, each to its own peer.
-  const int last = std::min(from + 2 * stride, cluster_.devices()) - 1;
+  const int last = std::min(to + stride, cluster_.devices()) - 1;
   const int node = cluster_.node_of(from);
   const int there = cluster_.node_of(last);
   const core::NodeType& type = cluster_.node_type(node);
@@ -124,14 +132,15 @@ Seconds DenseEstimator::message_time_between(const core::DensePlan& plan, int st
 
 // ---- stages --------------------------------------------------------------------------------
 
-const StageProfile& DenseEstimator::profile(const core::DensePlan& plan, int stage,
+const StageProfile& DenseEstimator::profile(const core::DensePlan& plan, int chunk,
                                             const GroupCost& tensor) const {
-  const StageQuestion question{.first = is_first(stage),
-                               .last = is_last(plan, stage),
+  const StageQuestion question{.first = is_first(chunk),
+                               .last = chunk == chunks_of(plan) - 1,
                                .tensor = plan.tensor,
                                .microbatch = plan.microbatch,
                                .recompute = plan.recompute,
                                .sequence_parallel = plan.sequence_parallel,
+                               .split = core::splits_backward(plan.schedule),
                                .tensor_alone = tensor.alone,
                                .tensor_shared = tensor.shared};
   {
@@ -167,17 +176,21 @@ StageBuckets DenseEstimator::buckets(const core::DensePlan& plan, int stage) con
 DenseEstimator::Stages DenseEstimator::passes_of(const core::DensePlan& plan,
                                                  const GroupCost& tensor) const {
   Stages stages;
-  for (int s = 0; s < plan.pipeline; ++s) {
-    // Stages between the first and the last are alike.
-    const bool alike = s > 1 && !is_last(plan, s);
-    stages.profile.push_back(alike ? stages.profile.back() : &profile(plan, s, tensor));
-    stages.buckets.push_back(alike ? stages.buckets.back() : buckets(plan, s));
+  for (int c = 0; c < chunks_of(plan); ++c) {
+    // Chunks between the first and the last are alike.
+    const bool alike = c > 1 && c + 1 < chunks_of(plan);
+    stages.profile.push_back(alike ? stages.profile.back() : &profile(plan, c, tensor));
     const StageProfile& one = *stages.profile.back();
-    const int layers = layers_of(plan, s);
+    const int layers = plan.layers_per_stage[static_cast<std::size_t>(c)];
     stages.pipeline.forward.push_back(one.forward.makespan.at(layers) * ranks_per_core_);
     stages.pipeline.backward.push_back(one.backward.makespan.at(layers) * ranks_per_core_);
+    stages.pipeline.weight_grad.push_back(one.weight_grad.makespan.at(layers) * ranks_per_core_);
     stages.pipeline.ahead.push_back(one.ahead * ranks_per_core_);
-    stages.pipeline.begin.push_back(begin_time(stages.buckets.back().elements(layers)));
+  }
+  for (int s = 0; s < plan.pipeline; ++s) {
+    const bool alike = s > 1 && !is_last(plan, s);
+    stages.buckets.push_back(alike ? stages.buckets.back() : buckets(plan, s));
+    stages.pipeline.begin.push_back(begin_time(stages.buckets.back().elements(layers_of(plan, s))));
   }
   return stages;
 }
@@ -185,12 +198,13 @@ DenseEstimator::Stages DenseEstimator::passes_of(const core::DensePlan& plan,
 DenseEstimator::Stages DenseEstimator::stages_of(const core::DensePlan& plan,
                                                  const Groups& groups) const {
   Stages stages = passes_of(plan, groups.tensor);
-  for (int s = 0; s + 1 < plan.pipeline; ++s) {
-    stages.pipeline.message.push_back(
-        message_time_between(plan, s, stages.profile[static_cast<std::size_t>(s)]->message));
+  for (int c = 0; c + 1 < chunks_of(plan); ++c) {
+    stages.pipeline.message.push_back(message_time_between(
+        plan, c % plan.pipeline, stages.profile[static_cast<std::size_t>(c)]->message));
   }
-  stages.finish =
-      pipeline_finish(plan.schedule, stages.pipeline, core::microbatches(plan, job_.global_batch));
+  const int m = core::microbatches(plan, job_.global_batch);
+  stages.finish = pipeline_finish(core::pipeline_shape(plan, m), stages.pipeline);
+  stages.stage_finish = stage_finish(stages.finish, plan.pipeline);
   return stages;
 }
 
@@ -199,14 +213,26 @@ Seconds DenseEstimator::begin_time(std::int64_t elements) const {
   return compute(core::Zero{elements}) + compute(core::Zero{1}) * 2;
 }
 
+Seconds DenseEstimator::passes_of_stage(const core::DensePlan& plan, const Stages& stages,
+                                        int stage) const {
+  Seconds sum;
+  for (auto c = static_cast<std::size_t>(stage); c < stages.profile.size();
+       c += static_cast<std::size_t>(plan.pipeline)) {
+    sum +=
+        stages.pipeline.forward[c] + stages.pipeline.backward[c] + stages.pipeline.weight_grad[c];
+  }
+  return sum;
+}
+
 Seconds DenseEstimator::lower_bound(const core::DensePlan& plan) const {
   const Stages stages = passes_of(plan, group_cost(plan, {Axis::Tensor}));
   // Each stage must run all its passes, and stage 0 waits for the first and the last of the others.
   Seconds once, slowest;
-  for (std::size_t s = 0; s < stages.pipeline.forward.size(); ++s) {
-    const Seconds pair = stages.pipeline.forward[s] + stages.pipeline.backward[s];
-    once += pair - stages.pipeline.ahead[s];
-    slowest = std::max(slowest, pair);
+  for (std::size_t c = 0; c < stages.pipeline.forward.size(); ++c) {
+    once += stages.pipeline.forward[c] + stages.pipeline.backward[c] - stages.pipeline.ahead[c];
+  }
+  for (int s = 0; s < plan.pipeline; ++s) {
+    slowest = std::max(slowest, passes_of_stage(plan, stages, s));
   }
   const int m = core::microbatches(plan, job_.global_batch);
   return std::max(once, slowest * m);
@@ -214,12 +240,9 @@ Seconds DenseEstimator::lower_bound(const core::DensePlan& plan) const {
 
 std::vector<int> DenseEstimator::balanced_layers(const core::DensePlan& plan) const {
   const Stages stages = passes_of(plan, group_cost(plan, {Axis::Tensor}));
-  std::vector<int> layers(static_cast<std::size_t>(plan.pipeline), 1);
-  const auto load = [&](std::size_t s) {
-    const StageProfile& stage = *stages.profile[s];
-    return stage.forward.makespan.at(layers[s]) + stage.backward.makespan.at(layers[s]);
-  };
-  for (int left = model_.layers - plan.pipeline; left > 0; --left) {
+  std::vector<int> layers(static_cast<std::size_t>(chunks_of(plan)), 1);
+  const auto load = [&](std::size_t s) { return stages.profile[s]->passes(layers[s]); };
+  for (int left = model_.layers - chunks_of(plan); left > 0; --left) {
     std::size_t least = 0;
     for (std::size_t s = 1; s < layers.size(); ++s) {
       if (load(s) < load(least)) least = s;
@@ -243,14 +266,29 @@ DenseEstimator::Fullest DenseEstimator::fullest(const core::DensePlan& plan) con
 
 MemoryByTerm DenseEstimator::memory_of(const core::DensePlan& plan, int stage,
                                        const GroupCost& tensor) const {
-  const int layers = layers_of(plan, stage);
-  const std::int64_t elements = buckets(plan, stage).elements(layers);
-  MemoryByTerm memory =
-      persistent_memory(elements, plan.sharding, job_) +
-      peak_of_passes(profile(plan, stage, tensor).memory(layers), plan.schedule, plan.pipeline,
-                     stage, core::microbatches(plan, job_.global_batch));
+  std::vector<PassMemory> chunks;
+  for (int c = stage; c < chunks_of(plan); c += plan.pipeline) {
+    const int layers = plan.layers_per_stage[static_cast<std::size_t>(c)];
+    chunks.push_back(profile(plan, c, tensor).memory(layers));
+  }
+  const std::int64_t elements = buckets(plan, stage).elements(layers_of(plan, stage));
+  MemoryByTerm memory = persistent_memory(elements, plan.sharding, job_) +
+                        peak_of_passes(chunks, moments(plan, stage));
   memory[static_cast<std::size_t>(MemoryTerm::Reserved)] += device_.reserved;
   return memory;
+}
+
+std::vector<PassMoment> DenseEstimator::moments(const core::DensePlan& plan, int stage) const {
+  const auto shape = core::pipeline_shape(plan, core::microbatches(plan, job_.global_batch));
+  const std::pair key{shape, stage};
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = moments_.find(key);
+    if (known != moments_.end()) return known->second;
+  }
+  const std::vector<PassMoment> result = fullest_moments(shape, stage);
+  const std::lock_guard lock(mutex_);
+  return moments_.try_emplace(key, result).first->second;
 }
 
 // ---- the estimate --------------------------------------------------------------------------
@@ -280,26 +318,36 @@ Estimate DenseEstimator::add_up(const core::DensePlan& plan, const Stages& stage
                                 const EndOfStep& end) const {
   const int m = core::microbatches(plan, job_.global_batch);
   const PipelineStages& pipeline = stages.pipeline;
-  std::size_t slowest = 0;
+  int slowest = 0;
   Seconds computing;  // Of all stages, per microbatch.
-  const auto pass_pair = [&](std::size_t s) { return pipeline.forward[s] + pipeline.backward[s]; };
-  const auto compute_pair = [&](std::size_t s) {
-    const int layers = plan.layers_per_stage[s];
-    return (stages.profile[s]->forward.compute.at(layers) +
-            stages.profile[s]->backward.compute.at(layers)) *
-           ranks_per_core_;
+  const auto passes = [&](int s) { return passes_of_stage(plan, stages, s); };
+  const auto sum_of = [&](int s, auto of_profile) {
+    Seconds sum;
+    for (int c = s; c < chunks_of(plan); c += plan.pipeline) {
+      const auto chunk = static_cast<std::size_t>(c);
+      sum += of_profile(*stages.profile[chunk], plan.layers_per_stage[chunk]);
+    }
+    return sum * ranks_per_core_;
   };
-  for (std::size_t s = 0; s < pipeline.forward.size(); ++s) {
-    if (pass_pair(s) > pass_pair(slowest)) slowest = s;
-    computing += compute_pair(s);
+  const auto compute = [&](int s) {
+    return sum_of(s, [](const StageProfile& one, int layers) {
+      return one.forward.compute.at(layers) + one.backward.compute.at(layers) +
+             one.weight_grad.compute.at(layers);
+    });
+  };
+  for (int s = 0; s < plan.pipeline; ++s) {
+    if (passes(s) > passes(slowest)) slowest = s;
+    computing += compute(s);
   }
   PipelineStages free_messages = pipeline;
   for (Seconds& message : free_messages.message) message = Seconds(0);
-  const Seconds without_messages = pipeline_finish(plan.schedule, free_messages, m).front();
+  const auto finish = pipeline_finish(core::pipeline_shape(plan, m), free_messages);
+  const Seconds without_messages = *std::max_element(finish.begin(), finish.end());
   const Seconds begin = pipeline.begin.front();
   const Seconds recompute =
-      stages.profile[slowest]->backward.recompute.at(plan.layers_per_stage[slowest]) *
-      (ranks_per_core_ * m);
+      sum_of(slowest, [](const StageProfile& one,
+                         int layers) { return one.backward.recompute.at(layers); }) *
+      m;
 
   Estimate result;
   result.devices = plan.devices();
@@ -309,10 +357,10 @@ Estimate DenseEstimator::add_up(const core::DensePlan& plan, const Stages& stage
   const auto term = [&](TimeTerm t) -> Seconds& {
     return result.time[static_cast<std::size_t>(t)];
   };
-  term(TimeTerm::Compute) = compute_pair(slowest) * m - recompute;
+  term(TimeTerm::Compute) = compute(slowest) * m - recompute;
   term(TimeTerm::Recompute) = recompute;
-  term(TimeTerm::TensorCommunication) = (pass_pair(slowest) - compute_pair(slowest)) * m;
-  term(TimeTerm::PipelineBubble) = without_messages - begin - pass_pair(slowest) * m;
+  term(TimeTerm::TensorCommunication) = (passes(slowest) - compute(slowest)) * m;
+  term(TimeTerm::PipelineBubble) = without_messages - begin - passes(slowest) * m;
   term(TimeTerm::PipelineCommunication) = stages.pipeline_time() - without_messages;
   term(TimeTerm::Optimizer) = begin + end.optimizer;
   term(TimeTerm::GradientCommunication) = end.all - end.optimizer;

@@ -7,9 +7,11 @@
 // The end of the step follows core/lowering/decoder_step.cpp: buckets are reduced in backward order
 // beside the last backward pass, then the norm, the updates, and the gathering of the parameters.
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "costmodel/collective_cost.h"
@@ -65,13 +67,16 @@ class DenseEstimator {
   struct Groups {
     GroupCost tensor, data, sharding, model, world, tied;
   };
-  /// The stages of one plan on the time axis.
+  /// The stages of one plan on the time axis. Chunks are those of the whole model, in its order.
   struct Stages {
-    std::vector<const StageProfile*> profile;
-    std::vector<StageBuckets> buckets;
+    std::vector<const StageProfile*> profile;  ///< By chunk.
+    std::vector<StageBuckets> buckets;         ///< By stage.
     PipelineStages pipeline;
-    std::vector<core::Seconds> finish;  ///< End of each stage's last backward pass.
-    core::Seconds pipeline_time() const { return finish.front(); }
+    std::vector<core::Seconds> finish;        ///< By chunk: end of its last backward pass.
+    std::vector<core::Seconds> stage_finish;  ///< By stage: end of its last pass.
+    core::Seconds pipeline_time() const {
+      return *std::max_element(stage_finish.begin(), stage_finish.end());
+    }
   };
   /// Times of one bucket at the end of a step.
   struct BucketTimes {
@@ -88,10 +93,12 @@ class DenseEstimator {
 
   GroupCost group_cost(const core::DensePlan&, const std::vector<core::Axis>&) const;
   Groups groups_of(const core::DensePlan&) const;
-  const StageProfile& profile(const core::DensePlan&, int stage, const GroupCost& tensor) const;
+  const StageProfile& profile(const core::DensePlan&, int chunk, const GroupCost& tensor) const;
+  std::vector<PassMoment> moments(const core::DensePlan&, int stage) const;
   MemoryByTerm memory_of(const core::DensePlan&, int stage, const GroupCost& tensor) const;
   StageBuckets buckets(const core::DensePlan&, int stage) const;
   core::Seconds message_time_between(const core::DensePlan&, int stage, core::Bytes) const;
+  core::Seconds passes_of_stage(const core::DensePlan&, const Stages&, int stage) const;
   Stages passes_of(const core::DensePlan&, const GroupCost& tensor) const;
   Stages stages_of(const core::DensePlan&, const Groups&) const;
   core::Seconds collective(core::CollectiveKind, double bytes, const GroupCost&) const;
@@ -116,6 +123,7 @@ class DenseEstimator {
   mutable std::mutex mutex_;
   mutable std::map<StageQuestion, StageProfile> profiles_;
   mutable std::map<BucketKey, StageBuckets> buckets_;
+  mutable std::map<std::pair<core::PipelineShape, int>, std::vector<PassMoment>> moments_;
 };
 
 /// The device with the least matrix peak, given the least memory of all.

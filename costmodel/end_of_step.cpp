@@ -67,19 +67,23 @@ std::vector<Seconds> DenseEstimator::gradients_ready(
     compute_free[s] = std::max(compute_free[s], data_free[s]) + bucket.norm;
   };
   for (std::size_t s = 0; s < p; ++s) {
-    const StageProfile& profile = *stages.profile[s];
-    const Seconds finish = stages.finish[s];
-    const Seconds per_layer = profile.backward.makespan.per_layer * ranks_per_core_;
-    const int layers = plan.layers_per_stage[s];
-    compute_free[s] = finish;
-    // Counted from the pass's end, since it may have waited for a gradient in its first layer.
-    Seconds ready = finish - stages.pipeline.backward[s] + profile.head_backward * ranks_per_core_;
-    if (s + 1 == p && !tied) reduce(s, ready, times[s].head);
-    for (int l = 0; l < layers; ++l) {
-      ready += per_layer;
-      reduce(s, ready, times[s].layer);
+    compute_free[s] = stages.stage_finish[s];
+    // The last chunk's gradients are ready first.
+    for (std::size_t c = stages.profile.size() - p + s; c < stages.profile.size(); c -= p) {
+      const StageProfile& profile = *stages.profile[c];
+      const bool split = core::splits_backward(plan.schedule);
+      const PassTime& last_pass = split ? profile.weight_grad : profile.backward;
+      const int layers = plan.layers_per_stage[c];
+      // Counted from the pass's end, since it may have waited for a gradient in its first layer.
+      Seconds ready = stages.finish[c] +
+                      (profile.head_backward - last_pass.makespan.at(layers)) * ranks_per_core_;
+      if (c + 1 == stages.profile.size() && !tied) reduce(s, ready, times[s].head);
+      for (int l = 0; l < layers; ++l) {
+        ready += last_pass.makespan.per_layer * ranks_per_core_;
+        reduce(s, ready, times[s].layer);
+      }
     }
-    if (s == 0 && !tied) reduce(s, finish, times[s].embedding);
+    if (s == 0 && !tied) reduce(s, stages.finish[0], times[s].embedding);
   }
   if (tied) {
     // Both ends of the pipeline sum the gradients of the embedding they share.
@@ -114,7 +118,9 @@ DenseEstimator::EndOfStep DenseEstimator::end_of_step(const core::DensePlan& pla
       optimizer += bucket.norm + bucket.update;
     };
     update(times[s].embedding);
-    for (int l = 0; l < plan.layers_per_stage[s]; ++l) update(times[s].layer);
+    for (std::size_t c = s; c < plan.layers_per_stage.size(); c += times.size()) {
+      for (int l = 0; l < plan.layers_per_stage[c]; ++l) update(times[s].layer);
+    }
     update(times[s].head);
     const Seconds all = std::max(updated, gathered) - stages.pipeline_time();
     if (all > longest.all) longest = {all, std::min(optimizer, all)};

@@ -1,10 +1,6 @@
 #include "costmodel/memory.h"
 
-#include <algorithm>
-#include <vector>
-
 #include "core/error.h"
-#include "core/lowering/pipeline_schedule.h"
 
 namespace orrery::costmodel {
 namespace {
@@ -96,30 +92,39 @@ MemoryByTerm persistent_memory(std::int64_t elements, int sharding_ways, const c
   return memory;
 }
 
-MemoryByTerm peak_of_passes(const PassMemory& memory, core::PipelineSchedule schedule, int stages,
-                            int stage, int microbatches) {
-  const int in_flight = schedule == core::PipelineSchedule::GPipe
-                            ? microbatches
-                            : std::min(stages - stage, microbatches);
-  const int looked_at = std::min(in_flight, 3);
-  // As many passes beyond those in flight as make 1F1B alternate.
-  const int more = std::min(microbatches - in_flight, 2);
-  const std::vector<core::StagePass> passes =
-      core::pipeline_passes({schedule, looked_at, 1, looked_at + more}).front();
-  const auto bytes = [&](const core::StagePass& pass) -> const PassBytes& {
-    return pass.kind == core::PassKind::Forward ? memory.forward : memory.backward;
-  };
-  MemoryByTerm peak{};
-  int others = 0;
-  for (std::size_t i = 0; i < passes.size(); ++i) {
-    if (passes[i].kind != core::PassKind::Forward) --others;
-    MemoryByTerm now = memory.saved * others + bytes(passes[i]).peak;
-    if (i > 0) now = now + bytes(passes[i - 1]).sent;
-    if (i + 1 < passes.size()) now = now + bytes(passes[i + 1]).fetched;
-    peak = larger(peak, now);
-    if (passes[i].kind == core::PassKind::Forward) ++others;
+namespace {
+
+const PassBytes& bytes_of(const PassMemory& chunk, core::PassKind kind) {
+  switch (kind) {
+    case core::PassKind::Forward:
+      return chunk.forward;
+    case core::PassKind::Backward:
+    case core::PassKind::InputGrad:
+      return chunk.backward;
+    case core::PassKind::WeightGrad:
+      return chunk.weight_grad;
   }
-  return peak + memory.standing + memory.saved * (in_flight - looked_at);
+  ORRERY_CHECK(false, "unknown PassKind");
+}
+
+MemoryByTerm held(const PassMemory& chunk, const ChunkHolding& holds) {
+  return chunk.saved * holds.saved + chunk.kept * holds.kept +
+         chunk.forward.received * holds.activations_received +
+         chunk.backward.received * holds.gradients_received + chunk.forward.loaded * holds.loads +
+         chunk.forward.sent * holds.activations_sent + chunk.backward.sent * holds.gradients_sent;
+}
+
+}  // namespace
+
+MemoryByTerm peak_of_passes(const std::vector<PassMemory>& chunks,
+                            const std::vector<PassMoment>& moments) {
+  MemoryByTerm peak{};
+  for (const PassMoment& moment : moments) {
+    MemoryByTerm now = bytes_of(chunks[static_cast<std::size_t>(moment.chunk)], moment.kind).peak;
+    for (std::size_t c = 0; c < chunks.size(); ++c) now = now + held(chunks[c], moment.holds[c]);
+    peak = larger(peak, now);
+  }
+  return peak + chunks.front().standing;
 }
 
 }  // namespace orrery::costmodel

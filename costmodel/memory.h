@@ -3,25 +3,28 @@
 //
 //   persistent   weights e·N, gradients 4·N, optimizer state (4 master where e < 4, + 4 per moment)
 //                · N / sharding, e the bytes of the job's precision
-//   saved S      what one microbatch keeps between its forward and its backward pass
+//   saved S      what one microbatch keeps in a chunk of layers between its forward and its backward
+//                pass; kept K: between the two halves of a split backward pass
 //   standing     buffers that collectives gather into, step after step
-//   peak         persistent + standing + max over passes ( others in flight · S + the pass's own peak
-//                + what the pass before it sent + what is fetched for the pass after it )
+//   peak         persistent + standing + max over moments ( others in flight · S + others kept · K + the pass's
+//                own peak + what was sent and may not have arrived + what may have been fetched )
 //
-// At most n = min(p − s, m) microbatches are in flight in stage s of p (1F1B), m (GPipe). Beyond
-// three each one more only adds its S, so no more than three are looked at. S and the peaks are
-// affine in the stage's layers and read off the lowered blocks (costmodel/stage_profile.h), so that
-// they equal core::memory_profile() of the lowered role; a test holds them equal. Convention of
+// How many are in flight when follows from the schedule (costmodel/pipeline_occupancy.h): at most
+// min(p − s, m) in stage s of p for 1F1B, m for GPipe. S, K and the peaks are affine in the stage's
+// layers and read off the lowered blocks (costmodel/stage_profile.h), so that they equal
+// core::memory_profile() of the lowered role; a test holds them equal. Convention of
 // mixed precision (2 + 4 + 12 bytes per parameter, gradients accumulated in float32): Megatron-LM;
 // the 12 bytes divided by the ZeRO-1 group: Rajbhandari et al., SC 2020.
 
 #include <array>
 #include <string_view>
+#include <vector>
 
 #include "core/job.h"
 #include "core/plan.h"
 #include "core/program.h"
 #include "core/units.h"
+#include "costmodel/pipeline_occupancy.h"
 
 namespace orrery::costmodel {
 
@@ -46,22 +49,28 @@ MemoryByTerm operator*(const MemoryByTerm&, double);
 
 /// What one pass of a stage holds beside the persistent buffers.
 struct PassBytes {
-  MemoryByTerm peak;     ///< Its microbatch's own buffers included.
-  MemoryByTerm fetched;  ///< Of it, what arrives while the pass before computes.
-  MemoryByTerm sent;     ///< What waits for its receiver while the pass after computes.
+  MemoryByTerm peak{};      ///< Its microbatch's own buffers included.
+  MemoryByTerm received{};  ///< Of it, what may arrive while passes before it compute.
+  MemoryByTerm loaded{};    ///< Likewise, from the data.
+  MemoryByTerm sent{};      ///< What waits for its receiver while passes after it compute.
 };
 
+/// Of one chunk.
 struct PassMemory {
-  PassBytes forward, backward;
-  MemoryByTerm saved;     ///< S: what one microbatch keeps between the two.
-  MemoryByTerm standing;  ///< Buffers of communication that live throughout the step.
+  PassBytes forward, backward, weight_grad;
+  MemoryByTerm saved{};  ///< S: what one microbatch keeps from forward to backward.
+  MemoryByTerm kept{};   ///< K: what it keeps from there to weight_grad.
+  MemoryByTerm
+      standing{};  ///< Buffers of communication that live throughout the step, of the stage.
 };
 
 /// Weights, gradients, optimizer state and the step's scalars of `elements` parameters on one rank.
 MemoryByTerm persistent_memory(std::int64_t elements, int sharding_ways, const core::Job&);
 
 /// Standing buffers and the peak of the passes of one stage, by term at the instruction where the total is largest.
-MemoryByTerm peak_of_passes(const PassMemory&, core::PipelineSchedule, int stages, int stage,
-                            int microbatches);
+/// @param chunks  Of the stage, in model order.
+/// @param moments  fullest_moments() of the stage.
+MemoryByTerm peak_of_passes(const std::vector<PassMemory>& chunks,
+                            const std::vector<PassMoment>& moments);
 
 }  // namespace orrery::costmodel

@@ -1,71 +1,101 @@
 #include "costmodel/pipeline_cost.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
+#include <utility>
 
 #include "core/error.h"
-#include "core/lowering/pipeline_schedule.h"
+#include "core/lowering/message_bounds.h"
 
 namespace orrery::costmodel {
 namespace {
 
+using core::PassKind;
 using core::Seconds;
+
+enum Direction { Down = 0, Up = 1 };  // Gradients go down the model, activations up.
 
 class Replay {
  public:
-  Replay(core::PipelineSchedule schedule, const PipelineStages& stages, int microbatches)
-      : stages_(stages) {
-    const int p = static_cast<int>(stages.forward.size());
-    lines_.resize(stages.forward.size());
-    auto passes = core::pipeline_passes({schedule, p, 1, microbatches});
-    for (int s = 0; s < p; ++s) {
-      Line& line = lines_[static_cast<std::size_t>(s)];
-      line.passes = std::move(passes[static_cast<std::size_t>(s)]);
-      line.sent.resize(line.passes.size());
-      line.place[0].resize(static_cast<std::size_t>(microbatches));
-      line.place[1].resize(static_cast<std::size_t>(microbatches));
-      for (std::size_t i = 0; i < line.passes.size(); ++i) {
-        line.place[is_forward(line.passes[i]) ? 1 : 0][microbatch(line.passes[i])] = i;
-      }
+  Replay(const core::PipelineShape& shape, const PipelineStages& stages)
+      : stages_(stages),
+        p_(static_cast<std::size_t>(shape.stages)),
+        chunks_(p_ * static_cast<std::size_t>(shape.chunks)),
+        microbatches_(static_cast<std::size_t>(shape.microbatches)),
+        finish_(chunks_) {
+    for (auto& messages : sent_) messages.resize(chunks_ * microbatches_);
+    for (auto& passes : core::pipeline_passes(shape)) {
+      lines_.emplace_back();
+      lines_.back().passes = std::move(passes);
     }
+    for (std::size_t s = 0; s < p_; ++s) place_messages(s);
   }
 
   std::vector<Seconds> finish() {
     // Up and down in turn, as messages go.
     for (bool moved = true; moved;) {
       moved = false;
-      for (std::size_t s = 0; s < lines_.size(); ++s) moved |= advance(s);
-      for (std::size_t s = lines_.size(); s-- > 0;) moved |= advance(s);
+      for (std::size_t s = 0; s < p_; ++s) moved |= advance(s);
+      for (std::size_t s = p_; s-- > 0;) moved |= advance(s);
     }
-    std::vector<Seconds> ends;
     for (const Line& line : lines_) {
       ORRERY_CHECK(line.end.size() == line.passes.size(), "a schedule that does not end");
-      ends.push_back(line.end.back());
     }
-    return ends;
+    return finish_;
   }
 
  private:
   /// One stage's passes in order, as far as they are known.
   struct Line {
     std::vector<core::StagePass> passes;
-    std::vector<std::size_t> place[2];         ///< By direction (forward = 1) and microbatch.
-    std::vector<Seconds> end;                  ///< Of the passes done.
-    std::vector<std::optional<Seconds>> sent;  ///< Arrival of what each pass sends.
-    Seconds channel[2];                        ///< Arrival of the latest message sent.
+    std::vector<Seconds> end;  ///< Of the passes done.
+    /// Passes that receive, and passes that send, by direction.
+    std::array<std::vector<std::size_t>, 2> receives, sends;
+    std::array<std::size_t, 2> sends_done{};
+  };
+  /// A message of one chunk's pass on one microbatch.
+  struct Message {
+    std::size_t sender = 0;    ///< Its pass within the sender's line.
+    std::size_t received = 0;  ///< Its place among the receiver's receives of this direction.
+    std::optional<Seconds> arrival;
   };
 
-  static bool is_forward(const core::StagePass& pass) {
-    return pass.kind == core::PassKind::Forward;
+  std::size_t chunk_of(std::size_t s, const core::StagePass& pass) const {
+    return static_cast<std::size_t>(pass.chunk) * p_ + s;
   }
-  static std::size_t microbatch(const core::StagePass& pass) {
-    return static_cast<std::size_t>(pass.microbatch);
+  /// Where the results of a pass go; empty for weight gradients and at the model's ends.
+  std::optional<std::size_t> chunk_after(std::size_t chunk, PassKind kind) const {
+    if (kind == PassKind::WeightGrad) return std::nullopt;
+    if (kind == PassKind::Forward)
+      return chunk + 1 < chunks_ ? std::optional(chunk + 1) : std::nullopt;
+    return chunk > 0 ? std::optional(chunk - 1) : std::nullopt;
+  }
+  std::optional<std::size_t> chunk_before(std::size_t chunk, PassKind kind) const {
+    if (kind == PassKind::WeightGrad) return std::nullopt;
+    return chunk_after(chunk, kind == PassKind::Forward ? PassKind::Backward : PassKind::Forward);
+  }
+  static Direction direction(PassKind kind) { return kind == PassKind::Forward ? Up : Down; }
+  /// What a chunk sends in a direction on a microbatch.
+  Message& message(Direction way, std::size_t chunk, int microbatch) {
+    return sent_[way][chunk * microbatches_ + static_cast<std::size_t>(microbatch)];
   }
 
-  /// The stage that a pass's result goes to, or that its input comes from.
-  std::optional<std::size_t> neighbour(std::size_t s, bool up) const {
-    if (up) return s + 1 < lines_.size() ? std::optional(s + 1) : std::nullopt;
-    return s > 0 ? std::optional(s - 1) : std::nullopt;
+  void place_messages(std::size_t s) {
+    Line& line = lines_[s];
+    for (std::size_t i = 0; i < line.passes.size(); ++i) {
+      const core::StagePass& pass = line.passes[i];
+      const std::size_t chunk = chunk_of(s, pass);
+      const Direction way = direction(pass.kind);
+      if (chunk_after(chunk, pass.kind)) {
+        message(way, chunk, pass.microbatch).sender = i;
+        line.sends[way].push_back(i);
+      }
+      if (const auto from = chunk_before(chunk, pass.kind)) {
+        message(way, *from, pass.microbatch).received = line.receives[way].size();
+        line.receives[way].push_back(i);
+      }
+    }
   }
 
   bool advance(std::size_t s) {
@@ -79,66 +109,119 @@ class Replay {
   bool step(std::size_t s, Line& line) {
     const std::size_t i = line.end.size();
     const core::StagePass pass = line.passes[i];
+    const std::size_t chunk = chunk_of(s, pass);
+    const Direction way = direction(pass.kind);
+    const bool sends = chunk_after(chunk, pass.kind).has_value();
     Seconds start = i == 0 ? stages_.begin[s] : line.end[i - 1];
-    if (i >= 2 && neighbour(s, is_forward(line.passes[i - 2]))) {
-      const auto gone = arrival(s, i - 2);
-      if (!gone) return false;
-      start = std::max(start, *gone);
+    const auto wait_for = [&](std::optional<Seconds> arrived) {
+      if (arrived) start = std::max(start, *arrived);
+      return arrived.has_value();
+    };
+    if (sends && line.sends_done[way] >= core::kMessagesAhead) {
+      const std::size_t earlier = line.sends[way][line.sends_done[way] - core::kMessagesAhead];
+      if (!wait_for(arrival(s, line.passes[earlier]))) return false;
     }
     Seconds input;
-    if (const auto from = neighbour(s, !is_forward(pass))) {
-      const auto got =
-          arrival(*from, lines_[*from].place[is_forward(pass) ? 1 : 0][microbatch(pass)]);
+    if (chunk_before(chunk, pass.kind)) {
+      // What its forward sent has been received.
+      if (way == Down && !wait_for(arrival(s, {PassKind::Forward, pass.microbatch, pass.chunk}))) {
+        return false;
+      }
+      const auto got = arrival_at(chunk, pass);
       if (!got) return false;
       input = *got;
     }
-    const Seconds ahead = is_forward(pass) ? Seconds(0) : stages_.ahead[s];
-    const Seconds whole = is_forward(pass) ? stages_.forward[s] : stages_.backward[s];
-    line.end.push_back(std::max(start + ahead, input) + (whole - ahead));
+    const Seconds ahead =
+        way == Down && pass.kind != PassKind::WeightGrad ? stages_.ahead[chunk] : Seconds(0);
+    line.end.push_back(std::max(start + ahead, input) + (duration(chunk, pass.kind) - ahead));
+    if (sends) ++line.sends_done[way];
+    if (pass.kind != PassKind::Forward) finish_[chunk] = line.end.back();
     return true;
   }
 
-  /// When the message of pass i of stage s arrives; absent while unknown.
-  std::optional<Seconds> arrival(std::size_t s, std::size_t i) {
-    Line& line = lines_[s];
-    if (line.sent[i]) return line.sent[i];
-    if (i >= line.end.size()) return std::nullopt;
-    const core::StagePass pass = line.passes[i];
-    const std::size_t direction = is_forward(pass) ? 1 : 0;
-    const std::size_t to = *neighbour(s, is_forward(pass));
-    const Line& receiver = lines_[to];
-    const std::size_t needed_by = receiver.place[direction][microbatch(pass)];
-    Seconds posted;
-    if (needed_by >= 2) {
-      if (needed_by - 2 >= receiver.end.size()) return std::nullopt;
-      posted = receiver.end[needed_by - 2];
-    } else if (needed_by == 1) {
-      posted = stages_.begin[to];
+  Seconds duration(std::size_t chunk, PassKind kind) const {
+    switch (kind) {
+      case PassKind::Forward:
+        return stages_.forward[chunk];
+      case PassKind::Backward:
+      case PassKind::InputGrad:
+        return stages_.backward[chunk];
+      case PassKind::WeightGrad:
+        return stages_.weight_grad[chunk];
     }
-    // Messages of one direction are asked for in their order, so the channel is up to date.
-    const Seconds moves = std::max({line.end[i], posted, line.channel[direction]});
-    line.channel[direction] = moves + stages_.message[std::min(s, to)];
-    return line.sent[i] = line.channel[direction];
+    ORRERY_CHECK(false, "unknown PassKind");
+  }
+
+  /// When what a pass of stage s sends arrives; absent while unknown.
+  std::optional<Seconds> arrival(std::size_t s, const core::StagePass& pass) {
+    return arrival_of(chunk_of(s, pass), pass.kind, pass.microbatch);
+  }
+  /// When what a pass of a chunk needs arrives.
+  std::optional<Seconds> arrival_at(std::size_t chunk, const core::StagePass& pass) {
+    return arrival_of(*chunk_before(chunk, pass.kind), pass.kind, pass.microbatch);
+  }
+
+  std::optional<Seconds> arrival_of(std::size_t chunk, PassKind kind, int microbatch) {
+    const Direction way = direction(kind);
+    Message& sent = message(way, chunk, microbatch);
+    if (sent.arrival) return sent.arrival;
+    const Line& sender = lines_[chunk % p_];
+    if (sent.sender >= sender.end.size()) return std::nullopt;
+    const std::size_t to = *chunk_after(chunk, kind);
+    const Line& receiver = lines_[to % p_];
+    Seconds moves = sender.end[sent.sender];
+    if (sent.received >= core::kMessagesAhead) {
+      const std::size_t user = receiver.receives[way][sent.received - core::kMessagesAhead];
+      if (user >= receiver.end.size()) return std::nullopt;
+      moves = std::max(moves, receiver.end[user]);
+    }
+    if (sent.received > 0) {
+      const std::size_t previous = receiver.receives[way][sent.received - 1];
+      const auto free =
+          arrival_at(chunk_of(to % p_, receiver.passes[previous]), receiver.passes[previous]);
+      if (!free) return std::nullopt;
+      moves = std::max(moves, *free);
+    }
+    return sent.arrival = moves + stages_.message[std::min(chunk, to)];
   }
 
   const PipelineStages& stages_;
+  std::size_t p_, chunks_, microbatches_;
   std::vector<Line> lines_;
+  std::array<std::vector<Message>, 2> sent_;  ///< By chunk and microbatch.
+  std::vector<Seconds> finish_;
 };
+
+int round_up(int n, int multiple) { return (n + multiple - 1) / multiple * multiple; }
 
 }  // namespace
 
-std::vector<Seconds> pipeline_finish(core::PipelineSchedule schedule, const PipelineStages& stages,
-                                     int microbatches) {
-  const int p = static_cast<int>(stages.forward.size());
-  const int near = std::max(2 * p, 32);
-  const int far = near + std::max(p, 64);
+std::vector<Seconds> pipeline_finish(const core::PipelineShape& shape,
+                                     const PipelineStages& stages) {
+  const int p = shape.stages;
+  const int near = round_up(std::max(2 * p, 32), p);
+  const int far = near + round_up(std::max(p, 64), p);
   constexpr int kReplayed = 4096;  // Pairs of passes that cost well below a millisecond.
-  if (microbatches <= far || microbatches <= kReplayed / p)
-    return Replay(schedule, stages, microbatches).finish();
-  const std::vector<Seconds> at_near = Replay(schedule, stages, near).finish();
-  std::vector<Seconds> ends = Replay(schedule, stages, far).finish();
-  for (std::size_t s = 0; s < ends.size(); ++s) {
-    ends[s] += (ends[s] - at_near[s]) * (static_cast<double>(microbatches - far) / (far - near));
+  if (shape.microbatches <= far || shape.microbatches <= kReplayed / (p * shape.chunks)) {
+    return Replay(shape, stages).finish();
+  }
+  core::PipelineShape shorter = shape;
+  shorter.microbatches = near;
+  const std::vector<Seconds> at_near = Replay(shorter, stages).finish();
+  shorter.microbatches = far;
+  std::vector<Seconds> ends = Replay(shorter, stages).finish();
+  for (std::size_t c = 0; c < ends.size(); ++c) {
+    const double more = static_cast<double>(shape.microbatches - far) / (far - near);
+    ends[c] += (ends[c] - at_near[c]) * more;
+  }
+  return ends;
+}
+
+std::vector<Seconds> stage_finish(const std::vector<Seconds>& of_chunks, int stages) {
+  std::vector<Seconds> ends(static_cast<std::size_t>(stages));
+  for (std::size_t c = 0; c < of_chunks.size(); ++c) {
+    Seconds& end = ends[c % ends.size()];
+    end = std::max(end, of_chunks[c]);
   }
   return ends;
 }

@@ -22,6 +22,7 @@ core::Role lowered_stage(const StageQuestion& question, int layers, const core::
   plan.microbatch = question.microbatch;
   plan.recompute = question.recompute;
   plan.sequence_parallel = question.sequence_parallel;
+  if (question.split) plan.schedule = core::PipelineSchedule::ZeroBubbleH1;
   core::Role role;
   core::StageSlots slots;
   if (question.tensor > 1) {
@@ -33,7 +34,10 @@ core::Role lowered_stage(const StageQuestion& question, int layers, const core::
   const core::StageSlice slice{{{0, layers}}, question.first, question.last, question.tensor, 1};
   const core::DecoderStage stage(model, plan, job, slice, slots, role);
   role.blocks = {stage.forward(0), stage.backward(0)};
-  role.step = {{core::BlockId(0), 0, {}}, {core::BlockId(1), 0, {}}};
+  if (question.split) role.blocks.push_back(stage.weight_grad(0));
+  for (std::size_t b = 0; b < role.blocks.size(); ++b) {
+    role.step.push_back({core::BlockId(b), 0, {}});
+  }
   core::add_frees(role);
   core::add_dependencies(role);
   return role;
@@ -108,7 +112,7 @@ bool fetched_ahead(const core::Instruction& instruction) {
          instruction.stream == core::Stream::Host;
 }
 
-/// Follows core::memory_profile() through one forward and one backward pass.
+/// Follows core::memory_profile() through the passes of one microbatch.
 class MemoryWalk {
  public:
   explicit MemoryWalk(const core::Role& role) : role_(role), live_(role.buffers.size(), false) {}
@@ -119,6 +123,8 @@ class MemoryWalk {
     result.forward = run(role_.blocks[0]);
     result.saved = now_;
     result.backward = run(role_.blocks[1]);
+    result.kept = now_;
+    if (role_.blocks.size() > 2) result.weight_grad = run(role_.blocks[2]);
     return result;
   }
 
@@ -135,11 +141,13 @@ class MemoryWalk {
 
   PassBytes run(const core::Block& block) {
     PassBytes result{};
-    const MemoryByTerm before = now_;
     for (const core::Instruction& instruction : block.instructions) {
-      if (fetched_ahead(instruction)) allocate(instruction);
+      if (!fetched_ahead(instruction)) continue;
+      const MemoryByTerm before = now_;
+      allocate(instruction);
+      const bool loads = instruction.stream == core::Stream::Host;
+      (loads ? result.loaded : result.received) = now_ + before * -1.0;
     }
-    result.fetched = now_ + before * -1.0;
     result.peak = now_;
     std::vector<core::BufferId> sent;
     for (const core::Instruction& instruction : block.instructions) {
@@ -209,14 +217,17 @@ PassTime pass_time(const BlockTime& two, const BlockTime& three) {
 template <class Combine>
 PassBytes combined(const PassBytes& a, const PassBytes& b, Combine combine) {
   return {.peak = combine(a.peak, b.peak),
-          .fetched = combine(a.fetched, b.fetched),
+          .received = combine(a.received, b.received),
+          .loaded = combine(a.loaded, b.loaded),
           .sent = combine(a.sent, b.sent)};
 }
 template <class Combine>
 PassMemory combined(const PassMemory& a, const PassMemory& b, Combine combine) {
   return {.forward = combined(a.forward, b.forward, combine),
           .backward = combined(a.backward, b.backward, combine),
+          .weight_grad = combined(a.weight_grad, b.weight_grad, combine),
           .saved = combine(a.saved, b.saved),
+          .kept = combine(a.kept, b.kept),
           .standing = combine(a.standing, b.standing)};
 }
 
@@ -241,6 +252,11 @@ StageProfile profile_stage(const StageQuestion& question, const core::Transforme
   profile.forward = pass_time(timer.time(two.blocks[0]), timer.time(three.blocks[0]));
   profile.backward = pass_time(backward, timer.time(three.blocks[1]));
   profile.head_backward = backward.head;
+  if (question.split) {
+    const BlockTime weight_grad = timer.time(two.blocks[2]);
+    profile.weight_grad = pass_time(weight_grad, timer.time(three.blocks[2]));
+    profile.head_backward = weight_grad.head;
+  }
   if (!question.last) profile.ahead = backward.ahead;
   profile.message = message_of(two);
   profile.memory_of_one = MemoryWalk(lowered_stage(question, 1, model, job)).walk();

@@ -33,12 +33,19 @@ struct PassTime {
 
 struct StageProfile {
   PassTime forward, backward;
-  core::Seconds head_backward;  ///< Backward until the head's gradients are complete.
-  core::Seconds ahead;          ///< Recomputation before backward needs the next stage's gradient.
-  core::Bytes message;          ///< One activation (or gradient) sent to a neighbouring stage.
+  PassTime weight_grad;  ///< Zero unless the backward pass is split.
+  /// Backward (weight_grad where it is split) until the head's gradients are complete.
+  core::Seconds head_backward;
+  core::Seconds ahead;  ///< Recomputation before backward needs the next stage's gradient.
+  core::Bytes message;  ///< One activation (or gradient) sent to a neighbouring stage.
   PassMemory memory_of_one, memory_of_two, memory_per_layer;
 
   PassMemory memory(int layers) const;
+  /// All passes of one microbatch.
+  core::Seconds passes(int layers) const {
+    return forward.makespan.at(layers) + backward.makespan.at(layers) +
+           weight_grad.makespan.at(layers);
+  }
 };
 
 /// Everything that a profile depends on.
@@ -49,6 +56,7 @@ struct StageQuestion {
   int microbatch = 1;
   core::Recompute recompute = core::Recompute::None;
   bool sequence_parallel = false;
+  bool split = false;                          ///< Weight gradients have a pass of their own.
   GroupPlacement tensor_alone, tensor_shared;  ///< Of the tensor group; ignored for tensor = 1.
 
   auto operator<=>(const StageQuestion&) const = default;

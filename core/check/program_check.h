@@ -14,9 +14,10 @@ namespace orrery::core {
 /// not have written yet, a circle of waits. Empty: the program is sound.
 std::vector<std::string> check_program(const Program&);
 
-/// Live memory of one rank of a role after each instruction of a step in program order. What may be
-/// fetched for the next call counts during this one, and what a call sends counts until the call
-/// after the next, so a run holds at most this much at its peak.
+/// Live memory of one rank of a role after each instruction of a step in program order. What is
+/// fetched from peers or data counts from the earliest point that its waits allow, and what is sent
+/// until an instruction starts that waits for its arrival (core/lowering/message_bounds.h), so a run
+/// holds at most this much at its peak.
 struct MemoryProfile {
   Bytes persistent;                                   ///< Buffers of scope Run.
   Bytes peak;                                         ///< Largest total, persistent included.

@@ -8,6 +8,7 @@
 #include "core/lowering/decoder_stage.h"
 #include "core/lowering/dependencies.h"
 #include "core/lowering/lowering_sparse.h"
+#include "core/lowering/message_bounds.h"
 #include "core/lowering/pipeline_schedule.h"
 #include "core/lowering/rank_grid.h"
 
@@ -121,8 +122,7 @@ class DenseLowering {
     role.step.push_back({BlockId(role.blocks.size() - 1), std::nullopt, {}});
     add_frees(role);
     add_dependencies(role);
-    bound_prefetch(role);
-    bound_sends(role);
+    bound_messages(role);
     return role;
   }
 
@@ -138,54 +138,6 @@ class DenseLowering {
         return 2;
     }
     ORRERY_CHECK(false, "unknown PassKind");
-  }
-
-  /// What a call reads from a peer or from the data may be fetched while the call before it
-  /// computes, but not earlier, so that memory stays bounded.
-  static void bound_prefetch(Role& role) {
-    for (int c = 2; c < static_cast<int>(role.step.size()); ++c) {
-      Call& call = role.step[static_cast<std::size_t>(c)];
-      const auto& instructions = role.blocks[call.block.index()].instructions;
-      for (int i = 0; i < static_cast<int>(instructions.size()); ++i) {
-        const Stream stream = instructions[static_cast<std::size_t>(i)].stream;
-        if (stream == Stream::ReceiveActivation || stream == Stream::ReceiveGradient ||
-            stream == Stream::Host) {
-          call.waits.push_back({i, c - 2, last_compute(role, c - 2)});
-        }
-      }
-    }
-  }
-
-  /// What a call sends may stay unreceived while the call after it computes, but not longer.
-  static void bound_sends(Role& role) {
-    for (int c = 2; c < static_cast<int>(role.step.size()); ++c) {
-      const Call& sender = role.step[static_cast<std::size_t>(c - 2)];
-      const auto& instructions = role.blocks[sender.block.index()].instructions;
-      for (int i = 0; i < static_cast<int>(instructions.size()); ++i) {
-        if (!std::holds_alternative<Send>(instructions[static_cast<std::size_t>(i)].operation)) {
-          continue;
-        }
-        role.step[static_cast<std::size_t>(c)].waits.push_back({first_compute(role, c), c - 2, i});
-      }
-    }
-  }
-
-  static int first_compute(const Role& role, int call) {
-    const Call& called = role.step[static_cast<std::size_t>(call)];
-    const auto& instructions = role.blocks[called.block.index()].instructions;
-    for (int i = 0; i < static_cast<int>(instructions.size()); ++i) {
-      if (instructions[static_cast<std::size_t>(i)].stream == Stream::Compute) return i;
-    }
-    ORRERY_CHECK(false, "a block without a compute instruction");
-  }
-
-  static int last_compute(const Role& role, int call) {
-    const Call& called = role.step[static_cast<std::size_t>(call)];
-    const auto& instructions = role.blocks[called.block.index()].instructions;
-    for (int i = static_cast<int>(instructions.size()) - 1; i >= 0; --i) {
-      if (instructions[static_cast<std::size_t>(i)].stream == Stream::Compute) return i;
-    }
-    ORRERY_CHECK(false, "a block without a compute instruction");
   }
 
   RankBinding binding(Rank rank) {

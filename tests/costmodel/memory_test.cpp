@@ -14,20 +14,25 @@ namespace {
 MemoryByTerm predicted(const core::Role& role, const core::DensePlan& plan,
                        const core::Transformer& model, const core::Job& job, int stage) {
   const core::Cluster cluster = cpu_cluster(plan.devices());
-  const StageQuestion question{.first = stage == 0,
-                               .last = stage == plan.pipeline - 1,
-                               .tensor = plan.tensor,
-                               .microbatch = plan.microbatch,
-                               .recompute = plan.recompute,
-                               .sequence_parallel = plan.sequence_parallel,
-                               .tensor_alone = {},
-                               .tensor_shared = {}};
-  const StageProfile profile =
-      profile_stage(question, model, cluster.node_type(0).device, fabric_cost(cluster), job);
+  const int all = plan.pipeline * plan.virtual_stages;
+  std::vector<PassMemory> chunks;
+  for (int chunk = stage; chunk < all; chunk += plan.pipeline) {
+    const StageQuestion question{.first = chunk == 0,
+                                 .last = chunk == all - 1,
+                                 .tensor = plan.tensor,
+                                 .microbatch = plan.microbatch,
+                                 .recompute = plan.recompute,
+                                 .sequence_parallel = plan.sequence_parallel,
+                                 .split = core::splits_backward(plan.schedule),
+                                 .tensor_alone = {},
+                                 .tensor_shared = {}};
+    const StageProfile profile =
+        profile_stage(question, model, cluster.node_type(0).device, fabric_cost(cluster), job);
+    chunks.push_back(profile.memory(plan.layers_per_stage[static_cast<std::size_t>(chunk)]));
+  }
+  const auto shape = core::pipeline_shape(plan, core::microbatches(plan, job.global_batch));
   return persistent_memory(role.parameters.elements, plan.sharding, job) +
-         peak_of_passes(profile.memory(plan.layers_per_stage[static_cast<std::size_t>(stage)]),
-                        plan.schedule, plan.pipeline, stage,
-                        core::microbatches(plan, job.global_batch));
+         peak_of_passes(chunks, fullest_moments(shape, stage));
 }
 
 /// Plans that split activations further than small_plans.
@@ -100,6 +105,7 @@ TEST(Memory, SavedActivationsFollowKorthikanti) {
                                    .tensor = t,
                                    .microbatch = 2,
                                    .recompute = recompute,
+                                   .split = false,
                                    .tensor_alone = {},
                                    .tensor_shared = {}};
       const core::Cluster cluster = cpu_cluster(8);

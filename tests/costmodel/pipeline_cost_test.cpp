@@ -24,7 +24,8 @@ PipelineStages uniform(int p, double forward, double backward, double message) {
 }
 
 double time_of(PipelineSchedule schedule, const PipelineStages& stages, int microbatches) {
-  return pipeline_finish(schedule, stages, microbatches).front().value;
+  const int p = static_cast<int>(stages.begin.size());
+  return pipeline_finish({schedule, p, 1, microbatches}, stages).front().value;
 }
 
 // Every pass of every microbatch: a pass starts when its stage is free and its message has arrived;

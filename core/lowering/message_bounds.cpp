@@ -1,0 +1,111 @@
+#include "core/lowering/message_bounds.h"
+
+#include <array>
+#include <deque>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "core/error.h"
+
+namespace orrery::core {
+namespace {
+
+struct Place {
+  int call = 0;
+  int index = 0;
+};
+
+/// First and last instruction of a block's compute stream.
+struct ComputeRange {
+  int first = 0;
+  int last = 0;
+};
+
+ComputeRange compute_range(const Block& block) {
+  std::optional<ComputeRange> range;
+  for (int i = 0; i < static_cast<int>(block.instructions.size()); ++i) {
+    if (block.instructions[static_cast<std::size_t>(i)].stream != Stream::Compute) continue;
+    if (!range) range = ComputeRange{i, i};
+    range->last = i;
+  }
+  ORRERY_CHECK(range.has_value(), "a block without a compute instruction");
+  return *range;
+}
+
+bool fetches(const Instruction& instruction) {
+  return std::holds_alternative<Receive>(instruction.operation) ||
+         instruction.stream == Stream::Host;
+}
+
+class Bounds {
+ public:
+  explicit Bounds(Role& role) : role_(role) {
+    for (const Block& block : role.blocks) ranges_.push_back(compute_range(block));
+  }
+
+  void add() {
+    for (int c = 0; c < static_cast<int>(role_.step.size()); ++c) {
+      const Call& call = role_.step[static_cast<std::size_t>(c)];
+      const auto& instructions = role_.blocks[call.block.index()].instructions;
+      for (int i = 0; i < static_cast<int>(instructions.size()); ++i) {
+        visit({c, i}, instructions[static_cast<std::size_t>(i)]);
+      }
+    }
+  }
+
+ private:
+  void visit(Place at, const Instruction& instruction) {
+    if (const auto* send = std::get_if<Send>(&instruction.operation)) {
+      if (const auto over = next(instruction.stream, at)) compute_after(at.call, *over);
+      if (send->channel == Channel::Activation) unanswered(at.call).push_back(at);
+    }
+    if (!fetches(instruction)) return;
+    if (const auto over = next(instruction.stream, at)) {
+      wait(at.call, {at.index, over->call, range_of(over->call).last});
+    }
+    const auto* receive = std::get_if<Receive>(&instruction.operation);
+    if (receive == nullptr || receive->channel != Channel::Gradient) return;
+    // The chunks' gradients come back in the opposite order.
+    std::vector<Place>& sent = unanswered(at.call);
+    if (sent.empty()) return;
+    compute_after(at.call, sent.back());
+    sent.pop_back();
+  }
+
+  /// The message of the stream that must be over before this one, kMessagesAhead before it.
+  std::optional<Place> next(Stream stream, Place at) {
+    std::deque<Place>& recent = recent_[static_cast<std::size_t>(stream)];
+    recent.push_back(at);
+    if (recent.size() <= static_cast<std::size_t>(kMessagesAhead)) return std::nullopt;
+    const Place over = recent.front();
+    recent.pop_front();
+    return over;
+  }
+
+  /// Activations of the call's microbatch that were sent and whose gradient has not come.
+  std::vector<Place>& unanswered(int call) {
+    return unanswered_[role_.step[static_cast<std::size_t>(call)].microbatch.value_or(0)];
+  }
+
+  void compute_after(int call, Place sent) {
+    wait(call, {range_of(call).first, sent.call, sent.index});
+  }
+  void wait(int call, CallWait wait) {
+    role_.step[static_cast<std::size_t>(call)].waits.push_back(wait);
+  }
+  ComputeRange range_of(int call) const {
+    return ranges_[role_.step[static_cast<std::size_t>(call)].block.index()];
+  }
+
+  Role& role_;
+  std::vector<ComputeRange> ranges_;  ///< By block.
+  std::array<std::deque<Place>, kStreams> recent_;
+  std::map<int, std::vector<Place>> unanswered_;  ///< By microbatch.
+};
+
+}  // namespace
+
+void bound_messages(Role& role) { Bounds(role).add(); }
+
+}  // namespace orrery::core
