@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/flat_step.h"
 
 namespace orrery::engine {
 
@@ -29,15 +30,15 @@ class Unroller {
         out_.run_slots[b] = slot_of(BufferId(b), 0, std::nullopt);
       }
     }
-    const auto& step = out_.role->step;
-    for (std::size_t c = 0; c < step.size(); ++c) {
-      call_begin_.push_back(static_cast<std::int32_t>(out_.instructions.size()));
-      const auto& block = out_.role->blocks[step[c].block.index()];
-      for (std::size_t i = 0; i < block.instructions.size(); ++i) {
-        add(block.instructions[i], static_cast<int>(c), static_cast<int>(i), step[c].microbatch);
-      }
+    const core::FlatStep step(*out_.role);
+    for (int flat = 0; flat < step.instructions(); ++flat) {
+      add(step.at(flat), step.call_of(flat), step.index_of(flat), step.call(flat).microbatch);
+      add_successors(step, flat);
     }
-    link();
+    for (int s = 0; s < core::kStreams; ++s) {
+      const std::vector<int>& queue = step.queue(static_cast<core::Stream>(s));
+      out_.streams[static_cast<std::size_t>(s)].assign(queue.begin(), queue.end());
+    }
     return std::move(out_);
   }
 
@@ -59,8 +60,6 @@ class Unroller {
     }
     flat.frees.end = static_cast<std::int32_t>(out_.freed.size());
     if (instruction.guard) flat.guard = slot_of(*instruction.guard, call, microbatch);
-    out_.streams[static_cast<std::size_t>(instruction.stream)].push_back(
-        static_cast<std::int32_t>(out_.instructions.size()));
     out_.instructions.push_back(flat);
   }
 
@@ -116,42 +115,12 @@ class Unroller {
     return found->second;
   }
 
-  // Turns "waits for" into lists of successors.
-  void link() {
-    std::vector<std::pair<std::int32_t, std::int32_t>> edges;  // (earlier, later)
-    const auto& step = out_.role->step;
-    for (std::size_t i = 0; i < out_.instructions.size(); ++i) {
-      const FlatInstruction& flat = out_.instructions[i];
-      for (const int other : flat.source->waits) {
-        edges.emplace_back(index_of(flat.call, other), static_cast<std::int32_t>(i));
-      }
-    }
-    for (std::size_t c = 0; c < step.size(); ++c) {
-      for (const core::CallWait& wait : step[c].waits) {
-        edges.emplace_back(index_of(wait.call, wait.other),
-                           index_of(static_cast<int>(c), wait.instruction));
-      }
-    }
-    std::sort(edges.begin(), edges.end());
-    edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
-    std::size_t edge = 0;
-    for (std::size_t i = 0; i < out_.instructions.size(); ++i) {
-      FlatRange& range = out_.instructions[i].successors;
-      range.begin = static_cast<std::int32_t>(out_.successors.size());
-      for (; edge < edges.size() && edges[edge].first == static_cast<std::int32_t>(i); ++edge) {
-        require(edges[edge].second > edges[edge].first, "an instruction waits for a later one");
-        out_.successors.push_back(edges[edge].second);
-        ++out_.instructions[static_cast<std::size_t>(edges[edge].second)].waits;
-      }
-      range.end = static_cast<std::int32_t>(out_.successors.size());
-    }
-  }
-
-  std::int32_t index_of(int call, int index) const {
-    const std::int32_t flat = call_begin_[static_cast<std::size_t>(call)] + index;
-    require(flat >= 0 && flat < static_cast<std::int32_t>(out_.instructions.size()),
-            "a wait for an instruction that does not exist");
-    return flat;
+  void add_successors(const core::FlatStep& step, int flat) {
+    FlatInstruction& last = out_.instructions.back();
+    last.waits = static_cast<std::int32_t>(step.waits_of(flat).size());
+    last.successors.begin = static_cast<std::int32_t>(out_.successors.size());
+    for (const int next : step.successors_of(flat)) out_.successors.push_back(next);
+    last.successors.end = static_cast<std::int32_t>(out_.successors.size());
   }
 
   void require(bool condition, const std::string& what) const {
@@ -163,7 +132,6 @@ class Unroller {
   RankProgram out_;
   std::map<std::pair<BufferId, int>, std::int32_t> slots_;
   std::map<std::int64_t, std::int32_t> classes_;
-  std::vector<std::int32_t> call_begin_;
 };
 
 }  // namespace

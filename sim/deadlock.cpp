@@ -66,7 +66,7 @@ class Walker {
 
   const std::string& block_name(const Stuck& at) const {
     const RoleSchedule& schedule = *at.state->schedule;
-    return schedule.role().blocks[schedule.block_of(at.flat).index()].name;
+    return schedule.role().blocks[schedule.call(at.flat).block.index()].name;
   }
 
   const RankState* state_of(Rank rank) const {

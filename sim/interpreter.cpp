@@ -189,7 +189,7 @@ void Interpreter::start_compute(int rank, Stream stream, int flat) {
   const core::RoleId role = program_.ranks[state.rank.index()].role;
   const RoleSchedule& schedule = *state.schedule;
   const Seconds duration =
-      durations_.of(role, schedule.block_of(flat), schedule.index_of(flat)) + delay(rank, flat);
+      durations_.of(role, schedule.call(flat).block, schedule.index_of(flat)) + delay(rank, flat);
   const auto& cores = cores_[static_cast<std::size_t>(rank)];
   if (cores && duration.value > 0) {
     start_flow(*cores, duration.value, 1.0, {std::nullopt, {rank, stream}});
@@ -219,10 +219,9 @@ void Interpreter::end(StreamOf s) {
     return;
   }
   start_next(s.rank, s.stream);
-  for (const int* next = schedule.successors_begin(flat); next != schedule.successors_end(flat);
-       ++next) {
-    if (--state.waits_left[static_cast<std::size_t>(*next)] > 0) continue;
-    start_next(s.rank, schedule.at(*next).stream);
+  for (const int next : schedule.successors_of(flat)) {
+    if (--state.waits_left[static_cast<std::size_t>(next)] > 0) continue;
+    start_next(s.rank, schedule.at(next).stream);
   }
 }
 

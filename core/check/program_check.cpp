@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/check/rendezvous_check.h"
+#include "core/flat_step.h"
 #include "core/lowering/access_order.h"
 
 namespace orrery::core {
@@ -21,7 +22,7 @@ class RoleCheck {
 
   std::vector<std::string> run() {
     if (!check_structure()) return std::move(faults_);
-    for (int c = 0; c < static_cast<int>(role_.step.size()); ++c) check_call(c);
+    check_step();
     for (const Instance& instance : live_) {
       fault(fmt::format("buffer \"{}\" of microbatch or call {} is never freed",
                         buffer(instance.first).name, instance.second));
@@ -53,13 +54,28 @@ class RoleCheck {
       }
     }
     for (int c = 0; c < static_cast<int>(role_.step.size()); ++c) {
-      for (const CallWait& wait : role_.step[static_cast<std::size_t>(c)].waits) {
-        if (wait.call < 0 || wait.call >= c) {
-          fault(fmt::format("call {} waits for call {}, which is not before it", c, wait.call));
-        }
-      }
+      check_call_waits(c);
     }
     return faults_.empty();
+  }
+
+  void check_call_waits(int c) {
+    const Call& call = role_.step[static_cast<std::size_t>(c)];
+    const auto instructions_of = [&](const Call& some) {
+      return static_cast<int>(role_.blocks[some.block.index()].instructions.size());
+    };
+    for (const CallWait& wait : call.waits) {
+      if (wait.call < 0 || wait.call >= c) {
+        fault(fmt::format("call {} waits for call {}, which is not before it", c, wait.call));
+      } else if (wait.instruction < 0 || wait.instruction >= instructions_of(call) ||
+                 wait.other < 0 ||
+                 wait.other >= instructions_of(role_.step[static_cast<std::size_t>(wait.call)])) {
+        fault(
+            fmt::format("call {}: instruction {} waits for instruction {} of call {}; one of them "
+                        "does not exist",
+                        c, wait.instruction, wait.other, wait.call));
+      }
+    }
   }
 
   void check_views(const Block& block, std::size_t i) {
@@ -112,22 +128,15 @@ class RoleCheck {
     }
   }
 
-  void check_call(int c) {
-    const Call& call = role_.step[static_cast<std::size_t>(c)];
-    const auto& instructions = role_.blocks[call.block.index()].instructions;
-    const int base = clocks_.next_position();
-    bases_.push_back(base);
-    for (int i = 0; i < static_cast<int>(instructions.size()); ++i) {
-      const Instruction& instruction = instructions[static_cast<std::size_t>(i)];
+  void check_step() {
+    const FlatStep step(role_);
+    for (int flat = 0; flat < step.instructions(); ++flat) {
+      const Instruction& instruction = step.at(flat);
       Clock clock = clocks_.before(instruction.stream);
-      for (const int wait : instruction.waits) join(clock, clocks_.after(base + wait));
-      for (const CallWait& wait : call.waits) {
-        if (wait.instruction == i) {
-          join(clock, clocks_.after(bases_[static_cast<std::size_t>(wait.call)] + wait.other));
-        }
-      }
-      check_lifetimes(c, i, instruction);
-      check_order(c, i, instruction, clock);
+      // Positions count from 1.
+      for (const int wait : step.waits_of(flat)) join(clock, clocks_.after(wait + 1));
+      check_lifetimes(step.call_of(flat), step.index_of(flat), instruction);
+      check_order(step.call_of(flat), step.index_of(flat), instruction, clock);
       clocks_.visit(instruction.stream, clock);
     }
   }
@@ -177,7 +186,6 @@ class RoleCheck {
   const Role& role_;
   Hazards hazards_;
   Clocks clocks_;
-  std::vector<int> bases_;  ///< Position of each call's first instruction.
   std::set<Instance> live_;
   std::vector<std::string> faults_;
 };

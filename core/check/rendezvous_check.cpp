@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "core/flat_step.h"
 #include "core/lowering/access_order.h"
 #include "core/meeting.h"
 
@@ -32,33 +33,21 @@ struct Step {
 using RoleOrder = std::array<std::vector<Step>, kStreams>;
 
 RoleOrder order_of(const Role& role) {
+  const FlatStep step(role);
   RoleOrder order;
-  std::vector<Clock> ended;  // Communications ended once an instruction has, by position.
-  std::vector<std::size_t> first_of_call;
+  std::vector<Clock> ended;  // Communications ended once an instruction has.
   std::array<Clock, kStreams> stream_clock{};
-  for (int c = 0; c < static_cast<int>(role.step.size()); ++c) {
-    const Call& call = role.step[static_cast<std::size_t>(c)];
-    const auto& instructions = role.blocks[call.block.index()].instructions;
-    first_of_call.push_back(ended.size());
-    for (int i = 0; i < static_cast<int>(instructions.size()); ++i) {
-      const Instruction& instruction = instructions[static_cast<std::size_t>(i)];
-      const auto stream = static_cast<std::size_t>(instruction.stream);
-      Clock clock = stream_clock[stream];
-      for (const int wait : instruction.waits) {
-        join(clock, ended[first_of_call.back() + static_cast<std::size_t>(wait)]);
-      }
-      for (const CallWait& wait : call.waits) {
-        if (wait.instruction != i) continue;
-        join(clock, ended[first_of_call[static_cast<std::size_t>(wait.call)] +
-                          static_cast<std::size_t>(wait.other)]);
-      }
-      if (!std::holds_alternative<Compute>(instruction.operation)) {
-        order[stream].push_back({{c, i}, clock});
-        clock[stream] = static_cast<int>(order[stream].size());
-      }
-      stream_clock[stream] = clock;
-      ended.push_back(clock);
+  for (int flat = 0; flat < step.instructions(); ++flat) {
+    const Instruction& instruction = step.at(flat);
+    const auto stream = static_cast<std::size_t>(instruction.stream);
+    Clock clock = stream_clock[stream];
+    for (const int wait : step.waits_of(flat)) join(clock, ended[static_cast<std::size_t>(wait)]);
+    if (!std::holds_alternative<Compute>(instruction.operation)) {
+      order[stream].push_back({{step.call_of(flat), step.index_of(flat)}, clock});
+      clock[stream] = static_cast<int>(order[stream].size());
     }
+    stream_clock[stream] = clock;
+    ended.push_back(clock);
   }
   return order;
 }
