@@ -44,10 +44,10 @@ struct Job {
   int sequence = 0;      ///< Tokens per sequence (transformers).
   int global_batch = 0;  ///< Sequences (or click-through samples) per optimizer step.
   DType precision = DType::Float32;
-  Optimizer optimizer;                        ///< Of the dense parameters.
-  std::optional<Optimizer> sparse_optimizer;  ///< Of embedding tables.
-  std::optional<LearningRateSchedule> schedule;
-  std::optional<double> clip_norm;  ///< Largest global gradient norm.
+  Optimizer optimizer;                           ///< Of the dense parameters.
+  std::optional<Optimizer> sparse_optimizer;     ///< Of embedding tables.
+  std::optional<LearningRateSchedule> schedule;  ///< Of the dense parameters.
+  std::optional<double> clip_norm;               ///< Largest global gradient norm.
   int steps = 0;
   std::uint64_t seed = 0;
   std::optional<Data> data;

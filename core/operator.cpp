@@ -183,8 +183,10 @@ struct Counter {
   // and writes the rounded parameter beside it. 17 operations as in the formula of AdamW.
   Work operator()(const OptimizerUpdate& o) const {
     const double rounded_copy = e < kMasterBytes ? e : 0.0;
+    // The gradient, and parameter and state read and written.
+    const double moved = 1.0 + 2.0 * (1.0 + optimizer_state_count(o.optimizer.kind));
     return make_work(0, 17.0 * product(o.count),
-                     product(o.count) * (7.0 * kMasterBytes + rounded_copy));
+                     product(o.count) * (moved * kMasterBytes + rounded_copy));
   }
 
   Work operator()(const LoadSamples& o) const {

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/job.h"
 #include "core/model.h"
 #include "core/units.h"
 
@@ -154,11 +155,13 @@ struct ClipFactor {
   double clip_norm;
 };
 /// One optimizer step over a flat range of parameters; the gradient is scaled by statistics[1].
-/// Which elements decay follows from the role's ParameterTensor list and the job's optimizer.
+/// Which elements decay follows from the role's ParameterTensor list and the optimizer. The rate is
+/// core::learning_rate's of the step.
 /// reads: gradients, statistics, parameters, state... writes: parameters, state... (state: two
 /// moments for AdamW and Adam, one accumulator for AdaGrad, none for Sgd).
 struct OptimizerUpdate {
   std::int64_t count;
+  Optimizer optimizer;
 };
 
 // ---- sparse --------------------------------------------------------------------------------
@@ -222,12 +225,13 @@ struct SumPushedRows {
   int width;
   int workers;
 };
-/// Server: updates the rows whose gradients were summed with the job's sparse optimizer.
+/// Server: updates the rows whose gradients were summed, at the optimizer's constant rate.
 /// AdaGrad: state += g²; row −= lr · g / (√state + ε).
 /// reads: sum keys, sums, sum count. writes: shard rows [, shard state].
 struct UpdateTable {
   std::int64_t expected_rows;  ///< Distinct rows touched, expected (for the cost).
   int width;
+  Optimizer optimizer;
 };
 
 using Operator =

@@ -81,11 +81,9 @@ std::string_view buffer_kind_name(BufferKind);
 struct Buffer {
   std::string name;
   DType dtype = DType::Float32;
-  std::vector<std::int64_t> shape;  ///< Largest shape.
+  std::vector<std::int64_t> shape;  ///< Largest shape, where it is known only at run time.
   BufferKind kind = BufferKind::Activations;
   BufferScope scope = BufferScope::Call;
-  /// The Int32[1] buffer that holds the leading dimension, where it is known only at run time.
-  std::optional<BufferId> leading_count;
 
   std::int64_t elements() const;
   Bytes bytes() const;

@@ -35,7 +35,7 @@ DenseEstimator::BucketTimes DenseEstimator::bucket_times(const core::DensePlan& 
   times.gather = collective(CollectiveKind::AllGather, whole * core::dtype_bytes(job_.precision),
                             groups.sharding);
   times.norm = compute(core::SquaredNorm{slice});
-  times.update = compute(core::OptimizerUpdate{slice});
+  times.update = compute(core::OptimizerUpdate{slice, job_.optimizer});
   return times;
 }
 

@@ -124,7 +124,7 @@ void run(const core::UpdateTable& op, const OperatorContext& context) {
               span_of(at.out(0, elements), elements),
               has_state ? span_of(at.out(1, elements), elements) : std::span<float>());
   store.update(span_of(at.ints(0, count), count), at.in(1, std::int64_t{count} * op.width),
-               context.job.sparse_optimizer.value());
+               op.optimizer);
 }
 
 }  // namespace orrery::engine

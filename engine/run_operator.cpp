@@ -204,13 +204,13 @@ void run(const core::OptimizerUpdate& op, const OperatorContext& context) {
   float* m = at.out_if(states > 0, 1, count);
   float* v = at.out_if(states > 1, 2, count);
   OptimizerStep step;
-  step.optimizer = context.job.optimizer;
+  step.optimizer = op.optimizer;
   step.learning_rate = core::learning_rate(context.job, context.step);
   step.step = context.step + 1;
   step.gradient_scale = at.in(1, 2)[1];
   const std::int64_t first = context.writes[0].first;
   for (const DecayRange& range :
-       decay_ranges(context.program.role->parameters, context.job.optimizer, first, count)) {
+       decay_ranges(context.program.role->parameters, op.optimizer, first, count)) {
     step.decay = range.decay;
     const std::int64_t from = range.first - first;
     optimizer_update(step, range.count, gradients + from, parameters + from,

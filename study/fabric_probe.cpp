@@ -64,8 +64,7 @@ core::Role probe_role(bool even, const std::vector<std::int64_t>& counts) {
                             .dtype = core::DType::Float32,
                             .shape = {count},
                             .kind = core::BufferKind::Communication,
-                            .scope = core::BufferScope::Run,
-                            .leading_count = {}});
+                            .scope = core::BufferScope::Run});
     const core::View all = whole(buffer, count);
     const core::View part = slice(buffer, count);
     using Kind = core::CollectiveKind;

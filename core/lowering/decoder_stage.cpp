@@ -36,7 +36,7 @@ DecoderStage::DecoderStage(const Transformer& model, const DensePlan& plan, cons
 
 BufferId DecoderStage::buffer(const std::string& name, DType dtype, std::vector<std::int64_t> shape,
                               BufferKind kind, BufferScope scope) const {
-  return add_buffer(role_, {name, dtype, std::move(shape), kind, scope, std::nullopt});
+  return add_buffer(role_, {name, dtype, std::move(shape), kind, scope});
 }
 
 BufferId DecoderStage::activation(const std::string& name, std::vector<std::int64_t> shape,

@@ -76,7 +76,7 @@ void DecoderStage::update_bucket(BlockBuilder& block, std::size_t bucket,
     writes.push_back({state, state_first, count, std::nullopt});
   }
   const std::string label = "bucket " + std::to_string(bucket);
-  block.compute(label, OptimizerUpdate{count}, reads, writes);
+  block.compute(label, OptimizerUpdate{count, job_.optimizer}, reads, writes);
   if (slots_.sharding) {
     block.collective(label, CollectiveKind::AllGather, *slots_.sharding,
                      value(parameters_.buckets[bucket]), Stream::Data);

@@ -15,13 +15,12 @@
 namespace orrery::core {
 
 BufferId RoleWriter::buffer(std::string name, std::vector<std::int64_t> extents, BufferKind kind,
-                            BufferScope scope, DType dtype, std::optional<BufferId> leading_count) {
+                            BufferScope scope, DType dtype) {
   return add_buffer(role_, {.name = std::move(name),
                             .dtype = dtype,
                             .shape = std::move(extents),
                             .kind = kind,
-                            .scope = scope,
-                            .leading_count = leading_count});
+                            .scope = scope});
 }
 
 BlockId RoleWriter::add_block(BlockBuilder& block) {

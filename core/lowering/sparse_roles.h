@@ -30,7 +30,7 @@ class RoleWriter {
   explicit RoleWriter(Role& role) : role_(role) {}
 
   BufferId buffer(std::string name, std::vector<std::int64_t> extents, BufferKind, BufferScope,
-                  DType = DType::Float32, std::optional<BufferId> leading_count = std::nullopt);
+                  DType = DType::Float32);
   View all(BufferId buffer) const { return whole(role_, buffer); }
   BlockId add_block(BlockBuilder&);
 

@@ -68,10 +68,10 @@ class Server : private RoleWriter {
     const double touched = expected_keys(shape_.embedding, shape_.global_samples());
     std::vector<View> writes = {all(role_.shard->rows)};
     if (role_.shard->state) writes.push_back(all(*role_.shard->state));
-    block.compute(
-        "embedding",
-        UpdateTable{static_cast<std::int64_t>(touched / shape_.embedding.servers), width_},
-        {all(sum_keys_), all(sums_), all(sum_count_)}, writes, Stream::Serve);
+    block.compute("embedding",
+                  UpdateTable{static_cast<std::int64_t>(touched / shape_.embedding.servers), width_,
+                              shape_.sparse_optimizer},
+                  {all(sum_keys_), all(sums_), all(sum_count_)}, writes, Stream::Serve);
     return add_block(block);
   }
 
@@ -109,9 +109,8 @@ class Server : private RoleWriter {
       const std::string name = "push " + std::to_string(turn);
       PushBuffers push;
       push.count = buffer(name + " count", {1}, communication, run, DType::Int32);
-      push.keys = buffer(name + " keys", {most}, communication, run, DType::Int32, push.count);
-      push.gradients = buffer(name + " gradients", {most, width_}, communication, run,
-                              DType::Float32, push.count);
+      push.keys = buffer(name + " keys", {most}, communication, run, DType::Int32);
+      push.gradients = buffer(name + " gradients", {most, width_}, communication, run);
       pushes_.push_back(push);
     }
   }
@@ -125,8 +124,8 @@ class Server : private RoleWriter {
     const auto work = BufferKind::Workspace;
     const auto run = BufferScope::Run;
     sum_count_ = buffer("sum count", {1}, work, run, DType::Int32);
-    sum_keys_ = buffer("sum keys", {capacity}, work, run, DType::Int32, sum_count_);
-    sums_ = buffer("sums", {capacity, width_}, work, run, DType::Float32, sum_count_);
+    sum_keys_ = buffer("sum keys", {capacity}, work, run, DType::Int32);
+    sums_ = buffer("sums", {capacity, width_}, work, run);
     index_ = buffer("sum index", {entries}, work, run, DType::Int32);
   }
 

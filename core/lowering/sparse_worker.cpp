@@ -88,7 +88,8 @@ class Worker : private RoleWriter {
       reads.push_back(all(state));
       writes.push_back(all(state));
     }
-    block.compute("dense parameters", OptimizerUpdate{elements()}, reads, writes);
+    block.compute("dense parameters", OptimizerUpdate{elements(), shape_.dense_optimizer}, reads,
+                  writes);
     return add_block(block);
   }
 
@@ -173,10 +174,9 @@ class Worker : private RoleWriter {
     ids_ = buffer("ids", {shape_.samples, shape_.lookups()}, BufferKind::Input, BufferScope::Call,
                   DType::Int32);
     count_ = buffer("unique keys", {1}, BufferKind::Statistics, slice, DType::Int32);
-    keys_ = buffer("keys", {lookups}, BufferKind::Input, slice, DType::Int32, count_);
+    keys_ = buffer("keys", {lookups}, BufferKind::Input, slice, DType::Int32);
     inverse_ = buffer("inverse", {lookups}, BufferKind::Input, slice, DType::Int32);
-    rows_ =
-        buffer("rows", {lookups, width_}, BufferKind::Communication, slice, DType::Float32, count_);
+    rows_ = buffer("rows", {lookups, width_}, BufferKind::Communication, slice);
     const auto call = BufferScope::Call;
     const auto activations = BufferKind::Activations;
     embedded_ = buffer("embedded", {lookups, width_}, activations, call);

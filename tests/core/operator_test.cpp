@@ -64,11 +64,14 @@ TEST(WorkOf, AttentionGradIsFiveHalvesOfAttention) {
   EXPECT_DOUBLE_EQ(work_of(backward, 4).matmul.value, 2.5 * work_of(forward, 4).matmul.value);
 }
 
-// 12 bytes read and 12 written per parameter of master and moments, 4 of gradient; half precision
-// writes the rounded parameter too.
-TEST(WorkOf, OptimizerUpdateMovesTheAdamStateOnce) {
-  EXPECT_DOUBLE_EQ(work_of(OptimizerUpdate{.count = 100}, 4).memory.value, 100.0 * 28);
-  EXPECT_DOUBLE_EQ(work_of(OptimizerUpdate{.count = 100}, 2).memory.value, 100.0 * 30);
+// AdamW: 12 bytes read and 12 written per parameter of master and moments, 4 of gradient; half
+// precision writes the rounded parameter too. Stochastic gradient descent has no moments.
+TEST(WorkOf, OptimizerUpdateMovesItsStateOnce) {
+  const OptimizerUpdate adam{.count = 100, .optimizer = {}};
+  EXPECT_DOUBLE_EQ(work_of(adam, 4).memory.value, 100.0 * 28);
+  EXPECT_DOUBLE_EQ(work_of(adam, 2).memory.value, 100.0 * 30);
+  const OptimizerUpdate sgd{.count = 100, .optimizer = {.kind = OptimizerKind::Sgd}};
+  EXPECT_DOUBLE_EQ(work_of(sgd, 4).memory.value, 100.0 * 12);
 }
 
 // [gate ; up][5, 2·6] → y[5, 6].

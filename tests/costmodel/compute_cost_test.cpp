@@ -87,7 +87,7 @@ TEST(ComputeTime, AMachineTwiceAsFastTakesHalfTheTime) {
                           .causal = true},
       core::Normalize{
           .rows = 100, .width = 64, .kind = core::Normalization::RmsNorm, .epsilon = 1e-5},
-      core::OptimizerUpdate{.count = 12345}};
+      core::OptimizerUpdate{.count = 12345, .optimizer = {}}};
   for (const core::Operator& op : operators) {
     EXPECT_DOUBLE_EQ(seconds(op, fast), seconds(op) / 2) << core::operator_name(op);
   }

@@ -23,7 +23,7 @@ using core::View;
 
 BufferId buffer(core::Role& role, const char* name, std::int64_t count, BufferScope scope,
                 DType dtype = DType::Float32) {
-  role.buffers.push_back({name, dtype, {count}, BufferKind::Workspace, scope, std::nullopt});
+  role.buffers.push_back({name, dtype, {count}, BufferKind::Workspace, scope});
   return BufferId(role.buffers.size() - 1);
 }
 
