@@ -38,6 +38,8 @@ std::string_view context_method_name(ContextMethod);
 /// plan alone says the order of passes. Of one microbatch on one stage.
 struct PassTimes {
   Seconds forward, input_grad, weight_grad, message;
+  /// Memory between the two halves of the backward pass, as a share of that before them.
+  double kept = 1.0;
   auto operator<=>(const PassTimes&) const = default;
 };
 

@@ -56,13 +56,6 @@ Reason not_covered(const DensePlan& d) {
   if (d.sharding_stage > 1) {
     return refuse(fmt::format("dense.sharding_stage = {}", d.sharding_stage), "use 0 or 1");
   }
-  if (d.virtual_stages > 1) {
-    return refuse(fmt::format("dense.virtual_stages = {}", d.virtual_stages), "use 1");
-  }
-  if (d.schedule != PipelineSchedule::GPipe && d.schedule != PipelineSchedule::OneFOneB) {
-    return refuse(fmt::format("dense.schedule = \"{}\"", schedule_name(d.schedule)),
-                  "use \"gpipe\" or \"1f1b\"");
-  }
   if (d.recompute == Recompute::Selective) {
     return refuse("dense.recompute = \"selective\"", "use \"none\" or \"full\"");
   }
@@ -182,11 +175,11 @@ Reason batch_mismatch(const DensePlan& d, const Job& job) {
 
 Reason too_many_passes(const DensePlan& d, const Job& job) {
   const std::int64_t count = microbatches(d, job.global_batch);
-  if (count * d.pipeline <= kMostPasses) return {};
+  if (count * d.pipeline * d.virtual_stages <= kMostPasses) return {};
   return fmt::format(
       "dense.microbatch = {}: {} microbatches on {} stages are more than the {} passes of a step "
       "that a program can hold; use a larger microbatch, or a smaller global batch",
-      d.microbatch, count, d.pipeline, kMostPasses);
+      d.microbatch, count, std::int64_t{d.pipeline} * d.virtual_stages, kMostPasses);
 }
 
 Reason activations_too_large(const DensePlan& d, const Transformer& t, const Job& job) {
@@ -253,6 +246,7 @@ Reason why_dense_invalid(const DensePlan& d, const Model& model, const Job& job,
   if (auto reason = stages_mismatch(d, t)) return reason;
   if (auto reason = tensor_mismatch(d, t)) return reason;
   if (auto reason = batch_mismatch(d, job)) return reason;
+  if (auto reason = schedule_mismatch(d, job)) return reason;
   if (auto reason = too_many_passes(d, job)) return reason;
   if (auto reason = sequence_too_long(t, job)) return reason;
   if (auto reason = sequence_parallel_mismatch(d, job)) return reason;

@@ -23,6 +23,10 @@ inline constexpr double kMostElements = 1e15;
 Reason transformer_not_covered(const Transformer&, const Job&);
 Reason click_through_not_covered(const ClickThrough&, const Job&);
 
+/// What the schedule asks of virtual_stages, microbatches, pass_times and recompute. The plan's
+/// batch is divisible (microbatches()).
+Reason schedule_mismatch(const DensePlan&, const Job&);
+
 Reason why_dense_invalid(const DensePlan&, const Model&, const Job&, int devices);
 Reason why_sparse_invalid(const SparsePlan&, const Model&, const Job&, int devices);
 

@@ -36,6 +36,7 @@ PassTimes read_pass_times(TableReader reader) {
   times.input_grad = reader.quantity<Seconds>("input_grad");
   times.weight_grad = reader.quantity<Seconds>("weight_grad");
   times.message = reader.quantity<Seconds>("message", Sign::NonNegative);
+  if (reader.has("kept")) times.kept = reader.number("kept", {0.0, 1.0});
   reader.finish();
   return times;
 }

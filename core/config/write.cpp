@@ -182,6 +182,7 @@ void add_dense(TomlText& out, const DensePlan& d) {
   out.quantity("input_grad", d.pass_times->input_grad);
   out.quantity("weight_grad", d.pass_times->weight_grad);
   out.quantity("message", d.pass_times->message);
+  out.number("kept", d.pass_times->kept);
 }
 
 void add_sparse(TomlText& out, const SparsePlan& s) {

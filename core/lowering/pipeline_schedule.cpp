@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/lowering/zero_bubble.h"
 
 namespace orrery::core {
 namespace {
@@ -92,7 +93,7 @@ Passes passes_of_stage(const PipelineShape& shape, int stage) {
     case PipelineSchedule::ZeroBubble2p:
       break;
   }
-  ORRERY_CHECK(false, "a schedule without an order of passes");
+  ORRERY_CHECK(false, "this schedule is computed for all stages at once");
 }
 
 }  // namespace
@@ -118,6 +119,13 @@ bool splits_backward(PipelineSchedule schedule) {
 std::vector<std::vector<StagePass>> pipeline_passes(const PipelineShape& shape) {
   ORRERY_CHECK(shape.stages >= 1 && shape.chunks >= 1 && shape.microbatches >= 1,
                "stages, chunks and microbatches must exist");
+  if (shape.schedule == PipelineSchedule::ZeroBubble1p ||
+      shape.schedule == PipelineSchedule::ZeroBubble2p) {
+    ORRERY_CHECK(shape.times.has_value(), "a schedule without the durations it is computed from");
+    const bool twice = shape.schedule == PipelineSchedule::ZeroBubble2p;
+    return zero_bubble_passes(shape.stages, shape.microbatches, *shape.times,
+                              twice ? 2 * shape.stages : shape.stages);
+  }
   std::vector<Passes> passes;
   for (int s = 0; s < shape.stages; ++s) passes.push_back(passes_of_stage(shape, s));
   return passes;

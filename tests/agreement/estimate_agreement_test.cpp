@@ -41,8 +41,10 @@ TEST(EstimateAgreement, IsExactWithoutContention) {
       const Pair p = both(plan, model, with_own_streams(costmodel::cpu_cluster(plan.devices())),
                           costmodel::small_job());
       // A device's port carries tensor and gradient traffic: gradients of one stage are reduced
-      // beside the last backward passes of another.
-      const bool contends = plan.dense->tensor > 1 && plan.dense->data_ways() > 1;
+      // beside the last backward passes of another. Messages between chunks pass it too, in warm-ups
+      // that never wait for them.
+      const bool contends = plan.dense->tensor > 1 &&
+                            (plan.dense->data_ways() > 1 || plan.dense->virtual_stages > 1);
       EXPECT_NEAR(p.estimated / p.simulated, 1.0, contends ? 1e-3 : 1e-9) << core::describe(plan);
       exact += contends ? 0 : 1;
     }

@@ -74,7 +74,7 @@ TEST(PlanFile, RoundTrips) {
   plan.dense->virtual_stages = 3;
   plan.dense->schedule = PipelineSchedule::ZeroBubble1p;
   plan.dense->pass_times =
-      PassTimes{Seconds(1.5e-3), Seconds(1.25e-3), Seconds(1e-3), Seconds(7e-5)};
+      PassTimes{Seconds(1.5e-3), Seconds(1.25e-3), Seconds(1e-3), Seconds(7e-5), 0.4375};
   plan.dense->recompute_layers = 2;
   plan.dense->attention = AttentionKind::Plain;
   plan.dense->context_method = ContextMethod::AllToAll;

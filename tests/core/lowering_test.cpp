@@ -85,11 +85,21 @@ TEST(Lowering, EveryPlanIsSound) {
 TEST(Lowering, NoNumberOfStagesAndMicrobatchesWaitsInACircle) {
   Model model = small_gpt2();
   for (int stages = 2; stages <= 7; ++stages) {
-    model.transformer->layers = stages;
     for (int microbatches = 1; microbatches <= 10; ++microbatches) {
-      for (const auto schedule : {PipelineSchedule::GPipe, PipelineSchedule::OneFOneB}) {
+      for (const auto schedule : {PipelineSchedule::GPipe, PipelineSchedule::OneFOneB,
+                                  PipelineSchedule::Interleaved, PipelineSchedule::ZeroBubbleH1,
+                                  PipelineSchedule::ZeroBubble1p, PipelineSchedule::ZeroBubble2p}) {
         Plan plan = plan_of(1, 1, 1, stages, schedule, Recompute::None);
-        plan.dense->layers_per_stage.assign(static_cast<std::size_t>(stages), 1);
+        const bool interleaved = schedule == PipelineSchedule::Interleaved;
+        if (interleaved && microbatches % stages != 0) continue;
+        plan.dense->virtual_stages = interleaved ? 3 : 1;
+        model.transformer->layers = stages * plan.dense->virtual_stages;
+        plan.dense->layers_per_stage.assign(static_cast<std::size_t>(model.transformer->layers), 1);
+        if (schedule == PipelineSchedule::ZeroBubble1p ||
+            schedule == PipelineSchedule::ZeroBubble2p) {
+          plan.dense->pass_times =
+              PassTimes{Seconds(3), Seconds(2.0 + microbatches % 3), Seconds(1.5), Seconds(0.1)};
+        }
         Job job = small_job();
         job.global_batch = microbatches;
         const auto faults = check_program(lower(plan, model, cpus(stages), job));

@@ -170,14 +170,49 @@ INSTANTIATE_TEST_SUITE_P(
                 j.sequence = 127;
               },
               "1 sequences of 127 tokens are 127 rows, which dense.tensor = 2 does not divide"},
-        Fault{"virtual_stages", [](Plan& p, Model&, Job&) { p.dense->virtual_stages = 2; },
-              "dense.virtual_stages = 2 is not covered"},
+        Fault{"virtual_stages",
+              [](Plan& p, Model&, Job&) {
+                p.dense->virtual_stages = 2;
+                p.dense->layers_per_stage = {2, 2, 2, 2};
+              },
+              "dense.virtual_stages = 2 needs dense.schedule = \"interleaved\""},
         Fault{"interleaved",
               [](Plan& p, Model&, Job&) { p.dense->schedule = PipelineSchedule::Interleaved; },
-              "\"interleaved\" is not covered"},
-        Fault{"zero_bubble",
-              [](Plan& p, Model&, Job&) { p.dense->schedule = PipelineSchedule::ZeroBubbleH1; },
-              "\"zb-h1\" is not covered"},
+              "needs dense.virtual_stages of at least 2"},
+        Fault{"interleaved_groups",
+              [](Plan& p, Model&, Job& j) {
+                p.dense->schedule = PipelineSchedule::Interleaved;
+                p.dense->virtual_stages = 2;
+                p.dense->layers_per_stage = {2, 2, 2, 2};
+                j.global_batch = 12;
+              },
+              "in groups of dense.pipeline = 2, which does not divide the 3 microbatches"},
+        Fault{"interleaved_alone",
+              [](Plan& p, Model&, Job&) {
+                p.dense->schedule = PipelineSchedule::Interleaved;
+                p.dense->virtual_stages = 2;
+                p.dense->pipeline = 1;
+                p.dense->data = 4;
+              },
+              "needs dense.pipeline of at least 2"},
+        Fault{"zero_bubble_without_times",
+              [](Plan& p, Model&, Job&) { p.dense->schedule = PipelineSchedule::ZeroBubble2p; },
+              "\"zb-2p\" is computed from durations; give forward, input_grad"},
+        Fault{"times_without_zero_bubble",
+              [](Plan& p, Model&, Job&) { p.dense->pass_times = PassTimes{}; },
+              "dense.pass_times has no effect with dense.schedule = \"1f1b\""},
+        Fault{"zero_times",
+              [](Plan& p, Model&, Job&) {
+                p.dense->schedule = PipelineSchedule::ZeroBubble1p;
+                p.dense->pass_times = PassTimes{Seconds(1), Seconds(1), Seconds(0), Seconds(0)};
+              },
+              "dense.pass_times.weight_grad = 0 s: must be positive"},
+        Fault{"zero_bubble_recompute",
+              [](Plan& p, Model&, Job&) {
+                p.dense->schedule = PipelineSchedule::ZeroBubbleH1;
+                p.dense->recompute = Recompute::Full;
+              },
+              "\"zb-h1\" with dense.recompute = \"full\": weight gradients have a pass"},
         Fault{"selective", [](Plan& p, Model&, Job&) { p.dense->recompute = Recompute::Selective; },
               "\"selective\" is not covered"},
         Fault{"axis_missing",

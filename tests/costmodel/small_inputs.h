@@ -66,7 +66,7 @@ inline core::Cluster cpu_cluster(int ranks) {
   return cluster;
 }
 
-/// Over data, sharding, tensor and pipeline, uneven stages, both schedules, few and many
+/// Over data, sharding, tensor and pipeline, uneven stages, all schedules, few and many
 /// microbatches, recompute none and full. At most 8 ranks; `layers` at least 8.
 inline std::vector<core::Plan> small_plans(int layers) {
   struct Degrees {
@@ -106,6 +106,33 @@ inline std::vector<core::Plan> small_plans(int layers) {
         plans.push_back(plan);
       }
     }
+  }
+  const core::PassTimes times{core::Seconds(20e-6), core::Seconds(22e-6), core::Seconds(17e-6),
+                              core::Seconds(1e-6)};
+  for (const Degrees d : std::vector<Degrees>{
+           {1, 1, 1, 2, 1}, {1, 1, 1, 2, 4}, {1, 1, 1, 4, 1}, {2, 1, 1, 2, 1}, {1, 1, 2, 4, 1}}) {
+    core::DensePlan dense;
+    dense.data = d.data;
+    dense.tensor = d.tensor;
+    dense.pipeline = d.pipeline;
+    dense.microbatch = d.microbatch;
+    const auto add = [&](core::PipelineSchedule schedule, int chunks, int unevenness) {
+      core::Plan plan;
+      plan.dense = dense;
+      plan.dense->schedule = schedule;
+      plan.dense->virtual_stages = chunks;
+      plan.dense->layers_per_stage = core::even_layers(layers, d.pipeline * chunks);
+      plan.dense->layers_per_stage[0] -= unevenness;
+      plan.dense->layers_per_stage[1] += unevenness;
+      const bool computed = schedule == core::PipelineSchedule::ZeroBubble1p ||
+                            schedule == core::PipelineSchedule::ZeroBubble2p;
+      if (computed) plan.dense->pass_times = times;
+      plans.push_back(plan);
+    };
+    add(core::PipelineSchedule::Interleaved, 2, d.pipeline == 2 ? 1 : 0);
+    add(core::PipelineSchedule::ZeroBubbleH1, 1, 0);
+    add(core::PipelineSchedule::ZeroBubble1p, 1, 1);
+    add(core::PipelineSchedule::ZeroBubble2p, 1, 0);
   }
   return plans;
 }
