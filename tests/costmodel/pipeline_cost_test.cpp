@@ -7,6 +7,7 @@
 #include <random>
 
 #include "core/lowering/pipeline_schedule.h"
+#include "tests/core/pass_timing.h"
 
 namespace orrery::costmodel {
 namespace {
@@ -136,6 +137,60 @@ TEST(PipelineFinish, GrowsByTheLargestCycleMeanIn1F1B) {
     const double grown = time_of(PipelineSchedule::OneFOneB, stages, 400) -
                          time_of(PipelineSchedule::OneFOneB, stages, 200);
     EXPECT_NEAR(grown / 200 / period, 1.0, 2e-3);
+  }
+}
+
+PipelineStages split(int p, const core::PassTimes& times) {
+  const auto n = static_cast<std::size_t>(p);
+  PipelineStages stages =
+      uniform(p, times.forward.value, times.input_grad.value, times.message.value);
+  stages.weight_grad.assign(n, times.weight_grad);
+  return stages;
+}
+
+// Chunks of 1/v of a stage: m·(F + B) + (p − 1)·(F + B)/v.
+TEST(PipelineFinish, InterleavedDividesTheBubble) {
+  for (const int p : {2, 4, 8}) {
+    for (const int v : {2, 3}) {
+      for (const int m : {p, 3 * p, 1000 * p}) {
+        const PipelineStages stages = uniform(p * v, 1.0, 2.0, 0.0);
+        EXPECT_NEAR(
+            stage_finish(pipeline_finish({PipelineSchedule::Interleaved, p, v, m}, stages), p)
+                .front()
+                .value,
+            (m * v + p - 1) * 3.0, 1e-6)
+            << p << ' ' << v << ' ' << m;
+      }
+    }
+  }
+}
+
+// (p − 1)·(F + B − W) beside the work, also beyond what is replayed.
+TEST(PipelineFinish, ZeroBubbleH1IsTheClosedForm) {
+  const core::PassTimes times{Seconds(1.0), Seconds(1.25), Seconds(0.75), Seconds(0)};
+  for (const int p : {2, 4, 8}) {
+    for (const int m : {p, 3 * p, 5000}) {
+      const auto finish =
+          pipeline_finish({PipelineSchedule::ZeroBubbleH1, p, 1, m}, split(p, times));
+      EXPECT_NEAR(std::max_element(finish.begin(), finish.end())->value, m * 3.0 + (p - 1) * 1.5,
+                  1e-6);
+    }
+  }
+}
+
+// Bounding the messages costs nothing in schedules that were made without bounds, and they grow along
+// a line: the published durations of a 6.2B model on 8 stages (data/validation/zero_bubble_rates.csv).
+TEST(PipelineFinish, BoundedMessagesDelayNoComputedSchedule) {
+  const core::PassTimes times{Seconds(29.718), Seconds(29.444), Seconds(19.927), Seconds(0.527),
+                              0.43};
+  for (const auto schedule : {PipelineSchedule::ZeroBubble1p, PipelineSchedule::ZeroBubble2p}) {
+    for (const int m : {8, 24, 64, 1500}) {
+      const core::PipelineShape shape{schedule, 8, 1, m, times};
+      const auto free = core::timing_of(core::pipeline_passes(shape), 1, times).value();
+      const auto finish = pipeline_finish(shape, split(8, times));
+      const double bounded = std::max_element(finish.begin(), finish.end())->value;
+      EXPECT_NEAR(bounded / free.all, 1.0, 1e-6) << m;
+    }
   }
 }
 

@@ -41,7 +41,9 @@ std::vector<core::DensePlan> layouts_of(int ranks) {
   for (const core::DensePlan& plan :
        {layout(2, 1, 1, 1, 2), layout(1, 2, 1, 1, 4), layout(1, 1, 2, 1, 2), layout(1, 1, 1, 2, 4),
         layout(2, 1, 1, 2, 1), layout(1, 2, 2, 1, 2, core::PipelineSchedule::GPipe),
-        layout(2, 2, 2, 1, 1), layout(1, 2, 2, 2, 1)}) {
+        layout(1, 1, 2, 1, 2, core::PipelineSchedule::ZeroBubbleH1),
+        layout(1, 2, 2, 1, 1, core::PipelineSchedule::ZeroBubbleH1), layout(2, 2, 2, 1, 1),
+        layout(1, 2, 2, 2, 1)}) {
     if (plan.devices() == ranks) fitting.push_back(plan);
   }
   return fitting;
