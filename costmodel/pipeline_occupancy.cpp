@@ -4,7 +4,6 @@
 #include <map>
 #include <utility>
 
-#include "core/error.h"
 #include "core/lowering/message_bounds.h"
 
 namespace orrery::costmodel {
@@ -143,14 +142,16 @@ int enough_microbatches(const PipelineShape& shape) {
   return 4 * shape.stages + (shape.stages < 8 ? 8 / shape.stages + 1 : 1) * shape.stages;
 }
 
-}  // namespace
-
-std::vector<PassMoment> fullest_moments(const PipelineShape& shape, int stage) {
-  ORRERY_CHECK(stage >= 0 && stage < shape.stages, "the stage must exist");
+PipelineShape shortened(const PipelineShape& shape) {
   PipelineShape shorter = shape;
   shorter.microbatches = std::min(shape.microbatches, enough_microbatches(shape));
-  const auto passes = core::pipeline_passes(shorter);
-  auto moments = Walk(shorter, stage, passes[static_cast<std::size_t>(stage)]).moments();
+  return shorter;
+}
+
+std::vector<PassMoment> moments_of(const PipelineShape& shape, int stage,
+                                   const std::vector<StagePass>& shorter_passes) {
+  const PipelineShape shorter = shortened(shape);
+  std::vector<PassMoment> moments = Walk(shorter, stage, shorter_passes).moments();
   if (shape.schedule == PipelineSchedule::GPipe) {
     // All further microbatches wait too.
     for (PassMoment& moment : moments) {
@@ -158,6 +159,21 @@ std::vector<PassMoment> fullest_moments(const PipelineShape& shape, int stage) {
     }
   }
   return without_lesser(std::move(moments));
+}
+
+}  // namespace
+
+std::vector<PassMoment> fullest_moments(const PipelineShape& shape, int stage) {
+  return moments_of(shape, stage, core::stage_passes(shortened(shape), stage));
+}
+
+std::vector<std::vector<PassMoment>> fullest_moments(const PipelineShape& shape) {
+  std::vector<std::vector<PassMoment>> result;
+  int stage = 0;
+  for (const auto& passes : core::pipeline_passes(shortened(shape))) {
+    result.push_back(moments_of(shape, stage++, passes));
+  }
+  return result;
 }
 
 }  // namespace orrery::costmodel

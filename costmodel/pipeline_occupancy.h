@@ -36,4 +36,7 @@ struct PassMoment {
 /// microbatches: what schedules repeat is looked at once.
 std::vector<PassMoment> fullest_moments(const core::PipelineShape&, int stage);
 
+/// Of all stages: sooner than one by one where the order of passes is computed for all at once.
+std::vector<std::vector<PassMoment>> fullest_moments(const core::PipelineShape&);
+
 }  // namespace orrery::costmodel

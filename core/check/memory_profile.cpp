@@ -6,6 +6,7 @@
 
 #include "core/check/program_check.h"
 #include "core/lowering/access_order.h"
+#include "core/lowering/message_bounds.h"
 
 namespace orrery::core {
 namespace {
@@ -54,11 +55,6 @@ class LiveMemory {
   Bytes total_;
   MemoryProfile profile_;
 };
-
-bool fetches_ahead(const Instruction& instruction) {
-  return std::holds_alternative<Receive>(instruction.operation) ||
-         instruction.stream == Stream::Host;
-}
 
 /// A role's step in program order, and when what it fetches and sends comes and goes: fetched
 /// buffers may fill as soon as what their instruction waits for has ended, sent ones may wait for

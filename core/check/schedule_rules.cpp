@@ -39,9 +39,7 @@ Reason groups_mismatch(const DensePlan& d, const Job& job) {
 }
 
 Reason times_mismatch(const DensePlan& d) {
-  const bool computed =
-      d.schedule == PipelineSchedule::ZeroBubble1p || d.schedule == PipelineSchedule::ZeroBubble2p;
-  if (!computed) {
+  if (!computed_from_durations(d.schedule)) {
     if (!d.pass_times) return {};
     return "dense.pass_times has no effect with " + schedule_text(d) +
            "; leave it out, or use \"zb-1p\" or \"zb-2p\"";

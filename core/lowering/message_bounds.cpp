@@ -33,11 +33,6 @@ ComputeRange compute_range(const Block& block) {
   return *range;
 }
 
-bool fetches(const Instruction& instruction) {
-  return std::holds_alternative<Receive>(instruction.operation) ||
-         instruction.stream == Stream::Host;
-}
-
 class Bounds {
  public:
   explicit Bounds(Role& role) : role_(role) {
@@ -60,7 +55,7 @@ class Bounds {
       if (const auto over = next(instruction.stream, at)) compute_after(at.call, *over);
       if (send->channel == Channel::Activation) unanswered(at.call).push_back(at);
     }
-    if (!fetches(instruction)) return;
+    if (!fetches_ahead(instruction)) return;
     if (const auto over = next(instruction.stream, at)) {
       wait(at.call, {at.index, over->call, range_of(over->call).last});
     }
@@ -105,6 +100,11 @@ class Bounds {
 };
 
 }  // namespace
+
+bool fetches_ahead(const Instruction& instruction) {
+  return std::holds_alternative<Receive>(instruction.operation) ||
+         instruction.stream == Stream::Host;
+}
 
 void bound_messages(Role& role) { Bounds(role).add(); }
 

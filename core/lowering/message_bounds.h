@@ -24,6 +24,9 @@ namespace orrery::core {
 /// Messages of one kind that may be there at a time.
 inline constexpr int kMessagesAhead = 2;
 
+/// Whether an instruction fetches from a peer or from the data, so that (1) bounds it.
+bool fetches_ahead(const Instruction&);
+
 /// Adds the waits above to the calls of a role. Call after add_dependencies.
 void bound_messages(Role&);
 

@@ -1,6 +1,7 @@
 #include "core/lowering/pipeline_schedule.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/error.h"
 #include "core/lowering/zero_bubble.h"
@@ -96,6 +97,11 @@ Passes passes_of_stage(const PipelineShape& shape, int stage) {
   ORRERY_CHECK(false, "this schedule is computed for all stages at once");
 }
 
+void check_shape(const PipelineShape& shape) {
+  ORRERY_CHECK(shape.stages >= 1 && shape.chunks >= 1 && shape.microbatches >= 1,
+               "stages, chunks and microbatches must exist");
+}
+
 }  // namespace
 
 PipelineShape pipeline_shape(const DensePlan& plan, int microbatches) {
@@ -116,11 +122,13 @@ bool splits_backward(PipelineSchedule schedule) {
   ORRERY_CHECK(false, "unknown PipelineSchedule");
 }
 
+bool computed_from_durations(PipelineSchedule schedule) {
+  return schedule == PipelineSchedule::ZeroBubble1p || schedule == PipelineSchedule::ZeroBubble2p;
+}
+
 std::vector<std::vector<StagePass>> pipeline_passes(const PipelineShape& shape) {
-  ORRERY_CHECK(shape.stages >= 1 && shape.chunks >= 1 && shape.microbatches >= 1,
-               "stages, chunks and microbatches must exist");
-  if (shape.schedule == PipelineSchedule::ZeroBubble1p ||
-      shape.schedule == PipelineSchedule::ZeroBubble2p) {
+  check_shape(shape);
+  if (computed_from_durations(shape.schedule)) {
     ORRERY_CHECK(shape.times.has_value(), "a schedule without the durations it is computed from");
     const bool twice = shape.schedule == PipelineSchedule::ZeroBubble2p;
     return zero_bubble_passes(shape.stages, shape.microbatches, *shape.times,
@@ -129,6 +137,13 @@ std::vector<std::vector<StagePass>> pipeline_passes(const PipelineShape& shape) 
   std::vector<Passes> passes;
   for (int s = 0; s < shape.stages; ++s) passes.push_back(passes_of_stage(shape, s));
   return passes;
+}
+
+std::vector<StagePass> stage_passes(const PipelineShape& shape, int stage) {
+  check_shape(shape);
+  ORRERY_CHECK(stage >= 0 && stage < shape.stages, "the stage must exist");
+  if (!computed_from_durations(shape.schedule)) return passes_of_stage(shape, stage);
+  return std::move(pipeline_passes(shape)[static_cast<std::size_t>(stage)]);
 }
 
 }  // namespace orrery::core

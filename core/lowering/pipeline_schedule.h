@@ -54,7 +54,13 @@ PipelineShape pipeline_shape(const DensePlan&, int microbatches);
 /// Whether weight gradients have passes of their own.
 bool splits_backward(PipelineSchedule);
 
+/// Whether the order follows from PipelineShape::times, for all stages at once.
+bool computed_from_durations(PipelineSchedule);
+
 /// By stage, in order. Interleaved needs microbatches that `stages` divides.
 std::vector<std::vector<StagePass>> pipeline_passes(const PipelineShape&);
+
+/// Of one stage.
+std::vector<StagePass> stage_passes(const PipelineShape&, int stage);
 
 }  // namespace orrery::core

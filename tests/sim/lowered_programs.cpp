@@ -1,5 +1,8 @@
 #include "tests/sim/lowered_programs.h"
 
+#include <optional>
+#include <string>
+
 #include "core/lowering/lowering.h"
 
 namespace orrery::sim {
@@ -26,7 +29,7 @@ Program lowered_gpt2(core::DensePlan dense, int layers, int microbatches,
   job.global_batch = microbatches * dense.microbatch * dense.data_ways();
   job.clip_norm = 1.0;
   dense.sharding_stage = dense.sharding > 1 ? 1 : 0;
-  dense.layers_per_stage = core::even_layers(layers, dense.pipeline);
+  dense.layers_per_stage = core::even_layers(layers, dense.pipeline * dense.virtual_stages);
   core::Plan plan;
   plan.dense = dense;
   return core::lower(plan, {"small", t, std::nullopt}, cluster, job);
@@ -46,18 +49,26 @@ Program lowered_deepfm(int workers, int servers, const core::Cluster& cluster) {
   return core::lower(plan, {"deepfm", std::nullopt, c}, cluster, job);
 }
 
-Durations uniform_durations(const Program& program, Seconds forward, Seconds backward) {
+Durations uniform_durations(const Program& program, Seconds forward, Seconds backward,
+                            Seconds weight_grad) {
+  const auto time_of = [&](const std::string& block) -> std::optional<Seconds> {
+    // Of several chunks, each block's name ends in the chunk's number.
+    if (block.rfind("forward", 0) == 0) return forward;
+    if (block.rfind("backward", 0) == 0 || block.rfind("input grad", 0) == 0) return backward;
+    if (block.rfind("weight grad", 0) == 0) return weight_grad;
+    return std::nullopt;
+  };
   Durations durations = core::zero_durations(program);
   for (std::size_t r = 0; r < program.roles.size(); ++r) {
     const core::Role& role = program.roles[r];
     for (std::size_t b = 0; b < role.blocks.size(); ++b) {
-      const std::string& name = role.blocks[b].name;
-      if (name != "forward" && name != "backward") continue;
+      const auto time = time_of(role.blocks[b].name);
+      if (!time) continue;
       // All of it on the compute stream's first instruction that is neither load nor communication.
       const auto& instructions = role.blocks[b].instructions;
       for (std::size_t i = 0; i < instructions.size(); ++i) {
         if (instructions[i].stream != core::Stream::Compute) continue;
-        durations.by_instruction[r][b][i] = name == "forward" ? forward : backward;
+        durations.by_instruction[r][b][i] = *time;
         break;
       }
     }

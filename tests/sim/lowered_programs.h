@@ -8,7 +8,7 @@
 
 namespace orrery::sim {
 
-/// A GPT-2 of `layers` layers dealt evenly to `plan.pipeline` stages; plan.layers_per_stage is
+/// A GPT-2 of `layers` layers dealt evenly to the plan's stages and chunks; plan.layers_per_stage is
 /// filled in. `microbatches` per data way.
 core::Program lowered_gpt2(core::DensePlan plan, int layers, int microbatches,
                            const core::Cluster&);
@@ -16,9 +16,10 @@ core::Program lowered_gpt2(core::DensePlan plan, int layers, int microbatches,
 /// A DeepFM with `workers` and `servers`.
 core::Program lowered_deepfm(int workers, int servers, const core::Cluster&);
 
-/// The blocks "forward" and "backward" of every role take the given time in all, "step" none.
+/// The forward and backward blocks of every role, and of every chunk, take the given time in all,
+/// "step" none. Of a split backward pass, `backward` is for the input gradients.
 core::Durations uniform_durations(const core::Program&, core::Seconds forward,
-                                  core::Seconds backward);
+                                  core::Seconds backward, core::Seconds weight_grad = {});
 
 /// Every compute instruction takes between 1 and 2 times `scale`, by its place alone.
 core::Durations varied_durations(const core::Program&, core::Seconds scale);

@@ -53,6 +53,33 @@ TEST(Pipeline, UniformStagesHaveTheClosedFormBubble) {
   }
 }
 
+// Chunks of half a stage: m·(tF + tB) + (p − 1)·(tF + tB)/2, whichever stage each runs on.
+TEST(Pipeline, InterleavedStagesHalveTheBubble) {
+  for (const int p : {2, 4}) {
+    const core::Cluster cluster = free_links(p);
+    DensePlan plan = plan_of(1, 1, 1, p, PipelineSchedule::Interleaved);
+    plan.virtual_stages = 2;
+    const int m = 2 * p;
+    const Program program = lowered_gpt2(plan, 2 * p, m, cluster);
+    const core::Durations durations = uniform_durations(program, Seconds(0.5), Seconds(1));
+    EXPECT_NEAR(simulate_step(program, durations, cluster).value, m * 3.0 + (p - 1) * 1.5, 1e-9);
+  }
+}
+
+// ZB-H1: (p − 1)·(F + B − W) beside the work.
+TEST(Pipeline, ZeroBubbleH1HasTheClosedFormBubble) {
+  for (const int p : {2, 4}) {
+    for (const int m : {p, 2 * p + 1}) {
+      const core::Cluster cluster = free_links(p);
+      const Program program =
+          lowered_gpt2(plan_of(1, 1, 1, p, PipelineSchedule::ZeroBubbleH1), p, m, cluster);
+      const core::Durations durations =
+          uniform_durations(program, Seconds(1), Seconds(1.25), Seconds(0.75));
+      EXPECT_NEAR(simulate_step(program, durations, cluster).value, m * 3.0 + (p - 1) * 1.5, 1e-9);
+    }
+  }
+}
+
 /// Spans of the ranks that both traces show, without the lanes' numbers.
 using Times = std::map<std::pair<core::Rank, core::InstructionRef>, std::array<double, 3>>;
 Times times_of(const core::Trace& trace) {
