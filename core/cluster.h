@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/collective_library.h"
 #include "core/model.h"
 #include "core/units.h"
 
@@ -103,6 +104,7 @@ struct Cluster {
   std::string name;
   std::vector<NodeGroup> groups;
   Network network;
+  Collectives collectives;
 
   int nodes() const;
   int devices() const;

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/error.h"
+#include "core/network/cube_mesh.h"
 
 namespace orrery::costmodel {
 namespace {
@@ -12,7 +13,23 @@ using core::Bytes;
 using core::BytesPerSecond;
 using core::CollectiveAlgorithm;
 using core::CollectiveKind;
+using core::CollectiveMethod;
 using core::Seconds;
+
+/// A group and the fabric under it, as a protocol's steps see them.
+struct Ground {
+  const GroupPlacement& where;
+  const FabricCost& fabric;
+  core::ProtocolCost protocol;
+
+  Seconds inside() const { return fabric.inside * protocol.step; }
+  Seconds across() const { return fabric.across * protocol.network_step; }
+  Seconds leaf_crossing() const { return fabric.leaf_crossing * protocol.network_step; }
+  /// Of the bytes between neighbours within a node.
+  double wire_inside() const {
+    return protocol.wire / (fabric.cube_mesh ? core::cube_mesh_share(where.members_per_node) : 1.0);
+  }
+};
 
 /// Bytes that the busiest member sends within its node and to other nodes, and what the members of
 /// one node send together.
@@ -56,23 +73,24 @@ int leaf_crossings(const GroupPlacement& where, const FabricCost& fabric) {
 }
 
 /// Σ α over the edges of a ring through all members.
-Seconds around(const GroupPlacement& where, const FabricCost& fabric) {
-  if (where.nodes == 1) return fabric.inside * where.members_per_node;
-  return fabric.inside * (where.nodes * (where.members_per_node - 1)) +
-         fabric.across * where.nodes + fabric.leaf_crossing * leaf_crossings(where, fabric);
+Seconds around(const Ground& g) {
+  const GroupPlacement& where = g.where;
+  if (where.nodes == 1) return g.inside() * where.members_per_node;
+  return g.inside() * (where.nodes * (where.members_per_node - 1)) + g.across() * where.nodes +
+         g.leaf_crossing() * leaf_crossings(where, g.fabric);
 }
 
 struct RingShape {
   double steps, share;
 };
 
-RingShape ring_shape(CollectiveKind kind, double n) {
+RingShape ring_shape(CollectiveKind kind, double n, double ends) {
   switch (kind) {
     case CollectiveKind::AllReduce:
-      return {2 * (n - 1), 2 * (n - 1) / n};
+      return {2 * (n - 1), (2 * (n - 1) + ends) / n};
     case CollectiveKind::ReduceScatter:
     case CollectiveKind::AllGather:
-      return {n - 1, (n - 1) / n};
+      return {n - 1, (n - 1 + ends) / n};
     case CollectiveKind::Broadcast:
       return {n - 1, 1};
     case CollectiveKind::AllToAll:
@@ -81,81 +99,150 @@ RingShape ring_shape(CollectiveKind kind, double n) {
   core::check_failed("CollectiveKind", "no ring for this collective", __FILE__, __LINE__);
 }
 
-Seconds ring(CollectiveKind kind, Bytes bytes, const GroupPlacement& where,
-             const FabricCost& fabric) {
-  const double n = where.members();
-  const double m = where.members_per_node;
-  const RingShape shape = ring_shape(kind, n);
-  const Bytes q = bytes * shape.share;
+Seconds ring(CollectiveKind kind, Bytes bytes, const Ground& g) {
+  const double n = g.where.members();
+  const double m = g.where.members_per_node;
+  const RingShape shape = ring_shape(kind, n, g.fabric.collectives.ring_ends);
+  const Bytes inside = bytes * (shape.share * g.wire_inside());
+  const Bytes across = bytes * (shape.share * g.protocol.wire);
   const bool open = kind == CollectiveKind::Broadcast;
-  const Traffic traffic = where.nodes == 1 ? Traffic{q, Bytes(0), q * (open ? m - 1 : m)}
-                                           : Traffic{q * ((m - 1) / m), q / m, q * m};
-  Seconds latency = around(where, fabric) * (shape.steps / n);
+  const Traffic traffic =
+      g.where.nodes == 1 ? Traffic{inside, Bytes(0), inside * (open ? m - 1 : m)}
+                         : Traffic{inside * ((m - 1) / m), across / m, inside * (m - 1) + across};
+  Seconds latency = around(g) * (shape.steps / n);
   if (open) {
     // Nothing enters the root: the ring is open at its last edge.
-    latency = around(where, fabric) - (where.nodes == 1 ? fabric.inside : fabric.across);
-    if (leaf_crossings(where, fabric) > 0) latency -= fabric.leaf_crossing;
+    latency = around(g) - (g.where.nodes == 1 ? g.inside() : g.across());
+    if (leaf_crossings(g.where, g.fabric) > 0) latency -= g.leaf_crossing();
   }
-  return latency + transfer_time(traffic, where, fabric);
+  return latency + transfer_time(traffic, g.where, g.fabric);
 }
 
-Seconds tree_all_reduce(Bytes bytes, const GroupPlacement& where, const FabricCost& fabric) {
-  const double m = where.members_per_node;
-  if (where.nodes == 1) {
-    const double neighbours = m > 2 ? 2 : 1;
-    return fabric.inside * (2 * (m - 1)) +
-           transfer_time({bytes * neighbours, Bytes(0), bytes * (2 * (m - 1))}, where, fabric);
-  }
+/// Of two trees over the nodes: the way up and down, and edges of the busiest node / 2.
+struct Trees {
+  Seconds latency;
+  double share = 0;
+};
+
+Trees trees(const Ground& g) {
+  const int k = g.where.nodes;
+  if (k == 1) return {};
   int height = 0;
-  for (int nodes = where.nodes; nodes > 1; nodes /= 2) ++height;
-  // Edges of the busiest node in both trees together.
-  const double degree = where.nodes == 2 ? 2 : where.nodes < 5 ? 3 : 4;
+  for (int nodes = k; nodes > 1; nodes /= 2) ++height;
+  const std::optional<double>& wire = g.fabric.collectives.tree_wire;
+  const double edges = k == 2 ? 2 : k < 5 && !wire ? 3 : 4;
   const Seconds across =
-      fabric.across + (leaf_crossings(where, fabric) > 0 ? fabric.leaf_crossing : Seconds(0));
-  const Traffic traffic{bytes * (2 * (m - 1) / m), bytes * (degree / (2 * m)),
-                        bytes * (2 * (m - 1) + degree / 2)};
-  return 2 * ((m - 1) * fabric.inside + height * across) + transfer_time(traffic, where, fabric);
+      g.across() + (leaf_crossings(g.where, g.fabric) > 0 ? g.leaf_crossing() : Seconds(0));
+  return {across * (2 * height), edges / 2 * wire.value_or(1.0) * g.protocol.wire};
 }
 
-Seconds hierarchical(CollectiveKind kind, Bytes bytes, const GroupPlacement& where,
-                     const FabricCost& fabric) {
-  GroupPlacement inside = where;
+Seconds tree_all_reduce(Bytes bytes, const Ground& g) {
+  const double m = g.where.members_per_node;
+  const Bytes chain = bytes * (g.wire_inside() * g.fabric.collectives.tree_wire.value_or(1.0));
+  if (g.where.nodes == 1) {
+    const double neighbours = m > 2 ? 2 : 1;
+    return g.inside() * (2 * (m - 1)) +
+           transfer_time({chain * neighbours, Bytes(0), chain * (2 * (m - 1))}, g.where, g.fabric);
+  }
+  const Trees across = trees(g);
+  const Traffic traffic{chain * (2 * (m - 1) / m), bytes * (across.share / m),
+                        chain * (2 * (m - 1)) + bytes * across.share};
+  return g.inside() * (2 * (m - 1)) + across.latency + transfer_time(traffic, g.where, g.fabric);
+}
+
+Seconds hierarchical(CollectiveKind kind, Bytes bytes, const Ground& g) {
+  GroupPlacement inside = g.where;
   inside.nodes = 1;
-  const Seconds half = ring(CollectiveKind::ReduceScatter, bytes, inside, fabric);
+  const Seconds half = ring(CollectiveKind::ReduceScatter, bytes, {inside, g.fabric, g.protocol});
   // All of a node's members send at once, each in its own ring.
-  GroupPlacement rails = where;
+  GroupPlacement rails = g.where;
   rails.members_per_node = 1;
-  const Seconds between = ring(kind, bytes / where.members_per_node, rails, fabric);
+  const Seconds between =
+      ring(kind, bytes / g.where.members_per_node, {rails, g.fabric, g.protocol});
   return between + (kind == CollectiveKind::AllReduce ? 2 * half : half);
 }
 
-Seconds direct(CollectiveKind kind, Bytes bytes, const GroupPlacement& where,
-               const FabricCost& fabric) {
-  const double n = where.members();
-  const double m = where.members_per_node;
-  Seconds latency = where.nodes == 1 ? fabric.inside : std::max(fabric.inside, fabric.across);
-  if (leaf_crossings(where, fabric) > 0) latency += fabric.leaf_crossing;
-  if (kind == CollectiveKind::Broadcast) {
-    GroupPlacement root = where;
-    root.users_per_card = 1;
-    root.users_per_node = root.members_per_node;
-    return latency +
-           transfer_time({bytes * (m - 1), bytes * (n - m), bytes * (n - 1)}, root, fabric);
-  }
-  const Traffic traffic{bytes * ((m - 1) / n), bytes * ((n - m) / n), bytes * (m * (n - 1) / n)};
-  const Seconds once = latency + transfer_time(traffic, where, fabric);
-  return kind == CollectiveKind::AllReduce ? 2 * once : once;
+Seconds in_switch(Bytes bytes, const Ground& g) {
+  const double m = g.where.members_per_node;
+  const core::InSwitchCost& cost = *g.fabric.collectives.in_switch;
+  const Bytes inside = bytes * ((1.0 + 1.0 / m) * cost.wire);
+  const Trees across = trees(g);
+  const Traffic traffic{inside, bytes * (across.share / m), inside * m + bytes * across.share};
+  return cost.latency + across.latency + transfer_time(traffic, g.where, g.fabric);
 }
 
-bool two_levels(CollectiveKind kind, const GroupPlacement& where) {
-  return kind != CollectiveKind::AllToAll && kind != CollectiveKind::Broadcast && where.nodes > 1 &&
-         where.members_per_node > 1;
+/// α of the longest way between two members.
+Seconds farthest(const Ground& g) {
+  if (g.where.nodes == 1) return g.inside();
+  const Seconds across =
+      g.across() + (leaf_crossings(g.where, g.fabric) > 0 ? g.leaf_crossing() : Seconds(0));
+  return g.where.members_per_node > 1 ? std::max(g.inside(), across) : across;
+}
+
+/// Every member sends `each` to every other.
+Seconds every_pair(Bytes each, const Ground& g) {
+  const double n = g.where.members();
+  const double m = g.where.members_per_node;
+  const Bytes one = each * g.protocol.wire;
+  return farthest(g) +
+         transfer_time({one * (m - 1), one * (n - m), one * (m * (n - 1))}, g.where, g.fabric);
+}
+
+/// What each member adds up takes.
+Seconds sums(Bytes inputs, const Ground& g) {
+  const auto& reduction = g.fabric.collectives.reduction;
+  return reduction ? inputs / *reduction : Seconds(0);
+}
+
+Seconds direct(CollectiveKind kind, Bytes bytes, const Ground& g) {
+  const double n = g.where.members();
+  const double m = g.where.members_per_node;
+  if (kind == CollectiveKind::Broadcast) {
+    GroupPlacement root = g.where;
+    root.users_per_card = 1;
+    root.users_per_node = root.members_per_node;
+    const Bytes one = bytes * g.protocol.wire;
+    return farthest(g) +
+           transfer_time({one * (m - 1), one * (n - m), one * (n - 1)}, root, g.fabric);
+  }
+  const Seconds moved = every_pair(bytes / n, g);
+  if (kind == CollectiveKind::AllReduce) return 2 * moved + sums(bytes, g);
+  return kind == CollectiveKind::ReduceScatter ? moved + sums(bytes, g) : moved;
+}
+
+bool two_levels(const GroupPlacement& where) {
+  return where.nodes > 1 && where.members_per_node > 1;
+}
+
+Seconds time_of(CollectiveAlgorithm algorithm, CollectiveKind kind, Bytes bytes, const Ground& g) {
+  switch (algorithm) {
+    case CollectiveAlgorithm::Ring:
+      return ring(kind, bytes, g);
+    case CollectiveAlgorithm::Tree:
+      ORRERY_CHECK(kind == CollectiveKind::AllReduce, "trees are for all-reduces");
+      return tree_all_reduce(bytes, g);
+    case CollectiveAlgorithm::Hierarchical:
+      ORRERY_CHECK(two_levels(g.where) && kind != CollectiveKind::AllToAll &&
+                       kind != CollectiveKind::Broadcast,
+                   "no two levels in this collective");
+      return hierarchical(kind, bytes, g);
+    case CollectiveAlgorithm::Direct:
+      return direct(kind, bytes, g);
+    case CollectiveAlgorithm::Exchange:
+      return every_pair(bytes, g) + sums(bytes * g.where.members(), g);
+    case CollectiveAlgorithm::InSwitch:
+    case CollectiveAlgorithm::InSwitchTree:
+      ORRERY_CHECK(g.fabric.collectives.in_switch.has_value(), "a switch that makes no sums");
+      return in_switch(bytes, g);
+  }
+  core::check_failed("CollectiveAlgorithm", "unknown algorithm", __FILE__, __LINE__);
 }
 
 FabricCost fabric_of(const core::NodeType& type, const core::Network& network) {
   FabricCost cost;
   cost.inside = type.device_link.latency;
   cost.port = type.device_link.bandwidth;
+  cost.cube_mesh = type.fabric == core::NodeFabric::CubeMesh;
   cost.network_through_port =
       type.fabric == core::NodeFabric::PcieTree || type.fabric == core::NodeFabric::Memory;
   if (type.fabric == core::NodeFabric::PcieTree) cost.shared = type.device_link.bandwidth;
@@ -182,6 +269,7 @@ void keep_slower(FabricCost& slowest, const FabricCost& other) {
   slowest.port = std::min(slowest.port, other.port);
   slowest.card = std::min(slowest.card, other.card);
   slowest.network_through_port |= other.network_through_port;
+  slowest.cube_mesh |= other.cube_mesh;
   if (other.shared && (!slowest.shared || *other.shared < *slowest.shared)) {
     slowest.shared = other.shared;
   }
@@ -195,6 +283,7 @@ FabricCost fabric_cost(const core::Cluster& cluster) {
   for (const core::NodeGroup& group : cluster.groups) {
     keep_slower(cost, fabric_of(group.type, cluster.network));
   }
+  cost.collectives = cluster.collectives;
   return cost;
 }
 
@@ -244,39 +333,20 @@ std::optional<GroupPlacement> placement_of(const std::vector<core::Rank>& member
   return where;
 }
 
-Seconds collective_time(CollectiveAlgorithm algorithm, CollectiveKind kind, Bytes bytes,
+Seconds collective_time(CollectiveMethod method, CollectiveKind kind, Bytes bytes,
                         const GroupPlacement& where, const FabricCost& fabric) {
   if (where.members() < 2) return Seconds(0);
-  switch (algorithm) {
-    case CollectiveAlgorithm::Ring:
-      return ring(kind, bytes, where, fabric);
-    case CollectiveAlgorithm::Tree:
-      ORRERY_CHECK(kind == CollectiveKind::AllReduce, "trees are for all-reduces");
-      return tree_all_reduce(bytes, where, fabric);
-    case CollectiveAlgorithm::Hierarchical:
-      ORRERY_CHECK(two_levels(kind, where), "no two levels in this group");
-      return hierarchical(kind, bytes, where, fabric);
-    case CollectiveAlgorithm::Direct:
-      return direct(kind, bytes, where, fabric);
-  }
-  core::check_failed("CollectiveAlgorithm", "unknown algorithm", __FILE__, __LINE__);
+  const Ground ground{where, fabric, core::protocol_cost(fabric.collectives, method.protocol)};
+  return fabric.collectives.base + time_of(method.algorithm, kind, bytes, ground);
 }
 
-CollectiveAlgorithm choose_algorithm(CollectiveKind kind, Bytes bytes, const GroupPlacement& alone,
-                                     const FabricCost& fabric) {
-  if (kind == CollectiveKind::AllToAll) return CollectiveAlgorithm::Direct;
-  CollectiveAlgorithm best = CollectiveAlgorithm::Ring;
-  if (alone.members() < 2) return best;
-  Seconds least = collective_time(best, kind, bytes, alone, fabric);
-  const auto consider = [&](CollectiveAlgorithm other) {
-    const Seconds time = collective_time(other, kind, bytes, alone, fabric);
-    if (time >= least) return;
-    best = other;
-    least = time;
-  };
-  if (kind == CollectiveKind::AllReduce) consider(CollectiveAlgorithm::Tree);
-  if (two_levels(kind, alone)) consider(CollectiveAlgorithm::Hierarchical);
-  return best;
+CollectiveMethod choose_method(CollectiveKind kind, Bytes bytes, const GroupPlacement& alone,
+                               const FabricCost& fabric) {
+  if (alone.members() < 2) return {};
+  const core::GroupShape shape{.one_node = alone.nodes == 1, .two_levels = two_levels(alone)};
+  return core::fastest(
+      core::methods_for(fabric.collectives, kind, bytes, shape),
+      [&](CollectiveMethod method) { return collective_time(method, kind, bytes, alone, fabric); });
 }
 
 Seconds message_time(Bytes bytes, bool same_node, bool same_leaf, int users,

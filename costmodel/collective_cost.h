@@ -5,14 +5,18 @@
 // message within a node and between nodes. Per member, the bytes sent within its node and out of it
 // are
 //
-//   ring           steps·(edges·α)/n        q·(m−1)/m        q/m      q = 2(n−1)/n·S (all-reduce),
-//                                                                    (n−1)/n·S (scatter, gather)
-//   tree           2((m−1)·α_i + ⌊log2 k⌋·α_x)   2(m−1)/m·S   d/(2m)·S   d = 2, 3, 4 for k = 2,
-//   3–4, 5+ hierarchical   ring in each node, rings of S/m across nodes, ring in each node direct
-//   α + (n−1)/n·S to all others
+//   ring           steps·(edges·α)/n             q·(m−1)/m     q/m      q = 2(n−1)/n·S (all-reduce),
+//                                                              (n−1)/n·S (scatter, gather)
+//   tree           2((m−1)·α_i + ⌊log2 k⌋·α_x)   2(m−1)/m·S    d/(2m)·S   d = 2, 3, 4 for k = 2,
+//                                                              3–4, 5+
+//   hierarchical   ring in each node, rings of S/m across nodes, ring in each node
+//   direct         α + (n−1)/n·S to all others
+//   exchange       α + S to all others
+//   in the switch  latency + (1 + 1/m)·S; with trees of S/m between nodes
 //
-// and the time is latency + max over links (bytes · users of the link / β). The descriptions are
-// core/network/collective_algorithm.h's; a test holds the two equal to 1e-9.
+// and the time is latency + max over links (bytes · users of the link / β) + sums. The descriptions
+// and what the library adds are core/network/collective_algorithm.h's; a test holds the two equal to
+// 1e-9.
 
 #include <compare>
 #include <optional>
@@ -36,6 +40,8 @@ struct FabricCost {
   bool network_through_port = false;           ///< Network traffic passes port and `shared`.
   int nodes_per_leaf = 0;                      ///< 0: one switch.
   double oversubscription = 1.0;
+  bool cube_mesh = false;  ///< core/network/cube_mesh.h.
+  core::Collectives collectives;
 };
 
 /// Of a cluster; where its nodes differ, the slowest of each.
@@ -60,13 +66,13 @@ enum class Company { Alone, WholeNodes };
 std::optional<GroupPlacement> placement_of(const std::vector<core::Rank>& members,
                                            const core::Cluster&, Company);
 
-/// Time of one algorithm. Zero for one member.
-core::Seconds collective_time(core::CollectiveAlgorithm, core::CollectiveKind, core::Bytes,
+/// Time of one method. Zero for one member.
+core::Seconds collective_time(core::CollectiveMethod, core::CollectiveKind, core::Bytes,
                               const GroupPlacement&, const FabricCost&);
 
-/// The algorithm that core::choose_algorithm takes: the fastest when the group is alone.
-core::CollectiveAlgorithm choose_algorithm(core::CollectiveKind, core::Bytes,
-                                           const GroupPlacement& alone, const FabricCost&);
+/// What the cluster's library takes: core/network/collective_choice.h with the closed forms.
+core::CollectiveMethod choose_method(core::CollectiveKind, core::Bytes, const GroupPlacement& alone,
+                                     const FabricCost&);
 
 /// A message between two ranks while `users` devices send through the busiest link of its route.
 core::Seconds message_time(core::Bytes, bool same_node, bool same_leaf, int users,

@@ -106,8 +106,8 @@ DenseEstimator::Groups DenseEstimator::groups_of(const core::DensePlan& plan) co
 
 Seconds DenseEstimator::collective(CollectiveKind kind, double bytes,
                                    const GroupCost& group) const {
-  const auto algorithm = choose_algorithm(kind, Bytes(bytes), group.alone, fabric_);
-  return collective_time(algorithm, kind, Bytes(bytes), group.shared, fabric_);
+  const auto method = choose_method(kind, Bytes(bytes), group.alone, fabric_);
+  return collective_time(method, kind, Bytes(bytes), group.shared, fabric_);
 }
 
 Seconds DenseEstimator::message_time_between(const core::DensePlan& plan, int stage,

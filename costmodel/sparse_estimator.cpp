@@ -185,8 +185,8 @@ class SparseCost {
     GroupPlacement where;
     where.nodes = static_cast<int>(members.size());
     if (alone) where = *alone;
-    const auto algorithm = choose_algorithm(c.kind, c.bytes, where, fabric_);
-    return collective_time(algorithm, c.kind, c.bytes, where, fabric_);
+    const auto method = choose_method(c.kind, c.bytes, where, fabric_);
+    return collective_time(method, c.kind, c.bytes, where, fabric_);
   }
 
   const core::Program& program_;

@@ -95,9 +95,9 @@ class BlockTimer {
       return compute_time(*compute, device_, precision_);
     }
     const auto& collective = std::get<core::Collective>(instruction.operation);
-    const auto algorithm =
-        choose_algorithm(collective.kind, collective.bytes, question_.tensor_alone, fabric_);
-    return collective_time(algorithm, collective.kind, collective.bytes, question_.tensor_shared,
+    const auto method =
+        choose_method(collective.kind, collective.bytes, question_.tensor_alone, fabric_);
+    return collective_time(method, collective.kind, collective.bytes, question_.tensor_shared,
                            fabric_);
   }
 

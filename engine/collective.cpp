@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/network/collective_choice.h"
 
 namespace orrery::engine {
 
@@ -11,9 +12,6 @@ namespace {
 
 using core::CollectiveKind;
 using core::Reduction;
-
-// An all-reduce of at most this many bytes is one exchange: then the time is latency, not volume.
-constexpr std::size_t kOneExchangeBytes = 8192;
 
 // Elements that a member receives from each other before it adds: the segments of eight members and
 // the sum (2.3 MiB) stay within a core's cache, and a message of 256 KiB is long against its cost.
@@ -79,13 +77,15 @@ void CollectiveRun::start(Communicator& communicator, const CollectiveCall& call
     return;
   }
   switch (call_.kind) {
-    case CollectiveKind::AllReduce:
-      if (bytes_of(call_.in_count) <= kOneExchangeBytes) {
+    case CollectiveKind::AllReduce: {
+      const core::Bytes bytes(static_cast<double>(bytes_of(call_.in_count)));
+      if (core::all_pairs_algorithm(call_.kind, bytes) == core::CollectiveAlgorithm::Exchange) {
         start_exchange(communicator);
       } else {
         start_scatter(communicator);
       }
       return;
+    }
     case CollectiveKind::ReduceScatter:
       start_scatter(communicator);
       return;

@@ -1,12 +1,14 @@
 #pragma once
-// Collectives as resumable state machines over point-to-point messages.
+// Collectives as resumable state machines over point-to-point messages: the algorithms of
+// core::CollectiveLibrary::AllPairs, chosen by core/network/collective_choice.h.
 //
 // Sums are taken in the order of the group's members, whatever arrives first and however the buffer
 // is cut, so every transport and every schedule gives the same bits:
 //
 //   reduce-scatter   member p sends part q to every q, receives part p from all, adds x₀ + x₁ + ...
 //   all-gather       member p sends its part to every q
-//   all-reduce       both; a short message instead goes whole from all to all, each adds in order
+//   all-reduce       both; where the choice is one exchange the whole goes from all to all, and each
+//                    adds in order
 //   broadcast        the first member sends to all
 //   all-to-all       member p sends its q-th part to q
 

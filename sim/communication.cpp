@@ -11,6 +11,7 @@ namespace orrery::sim {
 using core::Bytes;
 using core::CollectiveAlgorithm;
 using core::CollectiveKind;
+using core::CollectiveMethod;
 using core::CollectivePhase;
 using core::GroupId;
 using core::LinkLoad;
@@ -51,7 +52,7 @@ Communications::Communications(const core::Program& program, const core::Topolog
       preferred_(preferred) {}
 
 PhaseShape Communications::own_shape(const CollectivePhase& own) const {
-  PhaseShape phase{own.latency, 0, {}};
+  PhaseShape phase{own.latency, 0, {}, own.sums.value};
   const Loads loads = core::link_loads(own.transfers, topology_);
   if (loads.empty()) return phase;
   phase.amount = busiest(loads, topology_).bytes.value;
@@ -64,7 +65,7 @@ PhaseShape Communications::own_shape(const CollectivePhase& own) const {
 /// `all` holds the transfers of `own` and its siblings; `seen_by` is one of own's ranks.
 PhaseShape Communications::shared_shape(const CollectivePhase& own, const CollectivePhase& all,
                                         Rank seen_by) const {
-  PhaseShape phase{all.latency, 0, {}};
+  PhaseShape phase{all.latency, 0, {}, all.sums.value};
   Loads loads = core::link_loads(own.transfers, topology_);
   if (loads.empty()) return phase;
   phase.amount = busiest(loads, topology_).bytes.value;
@@ -103,37 +104,47 @@ std::vector<GroupId> Communications::siblings(GroupId group) const {
   return {groups.begin(), groups.end()};
 }
 
-/// The algorithms to choose among, each supported by all of these groups.
-std::vector<CollectiveAlgorithm> Communications::algorithms(
-    CollectiveKind kind, const std::vector<GroupId>& alike) const {
-  const auto members = [this](GroupId g) { return program_.groups[g.index()].members; };
-  const auto supported = [&](CollectiveAlgorithm algorithm) {
-    return std::all_of(alike.begin(), alike.end(), [&](GroupId g) {
-      return core::supports(algorithm, kind, members(g), topology_);
-    });
-  };
-  if (preferred_ && supported(*preferred_)) return {*preferred_};
-  std::vector<CollectiveAlgorithm> all;
-  for (const auto algorithm : core::algorithms_for(kind, members(alike.front()), topology_)) {
-    if (supported(algorithm)) all.push_back(algorithm);
-  }
-  return all;
+std::vector<GroupId> Communications::groups_like(GroupId group) const {
+  return folded_ ? siblings(group) : std::vector<GroupId>{group};
 }
 
-std::vector<Communications::Choice> Communications::make_choices(GroupId group,
-                                                                 CollectiveKind kind) const {
-  const std::vector<GroupId> alike = folded_ ? siblings(group) : std::vector<GroupId>{group};
-  std::vector<Choice> choices;
-  for (const auto algorithm : algorithms(kind, alike)) {
-    // The phases for one byte, of each group.
-    std::vector<std::vector<CollectivePhase>> parts;
-    for (const GroupId g : alike) {
-      parts.push_back(core::collective_phases(algorithm, kind, program_.groups[g.index()].members,
-                                              Bytes(1), topology_));
-    }
-    choices.push_back(folded_ ? shared_choice(alike, group, parts) : own_choice(parts.front()));
+core::GroupShape Communications::shape_of(const std::vector<GroupId>& alike) const {
+  core::GroupShape common{.one_node = true, .two_levels = true};
+  for (const GroupId g : alike) {
+    const core::GroupShape shape = core::shape_of(program_.groups[g.index()].members, topology_);
+    common.one_node &= shape.one_node;
+    common.two_levels &= shape.two_levels;
   }
-  return choices;
+  return common;
+}
+
+core::MethodList Communications::methods(GroupId group, CollectiveKind kind, Bytes bytes) {
+  if (preferred_) {
+    const std::vector<GroupId> alike = groups_like(group);
+    const bool supported = std::all_of(alike.begin(), alike.end(), [&](GroupId g) {
+      return core::supports(*preferred_, kind, program_.groups[g.index()].members, topology_);
+    });
+    if (supported) {
+      core::MethodList only;
+      only.add(*preferred_);
+      return only;
+    }
+  }
+  const auto [it, fresh] = shapes_.try_emplace(group);
+  if (fresh) it->second = shape_of(groups_like(group));
+  return core::methods_for(topology_.collectives(), kind, bytes, it->second);
+}
+
+Communications::Choice Communications::make_choice(GroupId group, CollectiveKind kind,
+                                                   CollectiveMethod method) const {
+  const std::vector<GroupId> alike = groups_like(group);
+  // The phases for one byte, of each group.
+  std::vector<std::vector<CollectivePhase>> parts;
+  for (const GroupId g : alike) {
+    parts.push_back(core::collective_phases(method, kind, program_.groups[g.index()].members,
+                                            Bytes(1), topology_));
+  }
+  return folded_ ? shared_choice(alike, group, parts) : own_choice(parts.front());
 }
 
 Communications::Choice Communications::own_choice(const std::vector<CollectivePhase>& own) const {
@@ -141,7 +152,7 @@ Communications::Choice Communications::own_choice(const std::vector<CollectivePh
   for (const CollectivePhase& phase : own) {
     choice.phases.push_back(own_shape(phase));
     choice.latency += phase.latency;
-    choice.per_byte += core::transfer_time(phase.transfers, topology_).value;
+    choice.per_byte += core::transfer_time(phase.transfers, topology_).value + phase.sums.value;
   }
   return choice;
 }
@@ -168,20 +179,21 @@ Communications::Choice Communications::shared_choice(
   return choice;
 }
 
-const std::vector<Communications::Choice>& Communications::choices(GroupId group,
-                                                                   CollectiveKind kind) {
-  const auto [it, fresh] = collectives_.try_emplace({group, kind});
-  if (fresh) it->second = make_choices(group, kind);
+const Communications::Choice& Communications::choice(GroupId group, CollectiveKind kind,
+                                                     CollectiveMethod method) {
+  const auto [it, fresh] = collectives_.try_emplace({group, kind, method});
+  if (fresh) it->second = make_choice(group, kind, method);
   return it->second;
 }
 
 Communication Communications::collective(GroupId group, CollectiveKind kind, Bytes bytes) {
   if (program_.groups[group.index()].members.size() < 2) return {};
-  const auto time = [bytes](const Choice& c) { return c.latency.value + bytes.value * c.per_byte; };
-  const std::vector<Choice>& all = choices(group, kind);
-  const Choice& best = *std::min_element(
-      all.begin(), all.end(), [&](const Choice& a, const Choice& b) { return time(a) < time(b); });
-  return {{&best.phases, bytes}};
+  const CollectiveMethod best =
+      core::fastest(methods(group, kind, bytes), [&](CollectiveMethod method) {
+        const Choice& c = choice(group, kind, method);
+        return c.latency.value + bytes.value * c.per_byte;
+      });
+  return {{&choice(group, kind, best).phases, bytes}};
 }
 
 const std::vector<PhaseShape>& Communications::route(Rank from, Rank to) {

@@ -4,7 +4,8 @@
 // A phase of a collective (core/network/collective_algorithm.h) is one flow whose parts move in
 // proportion: its rate x is that of its busiest link, and a link that carries b bytes while the
 // busiest carries B takes b/B · x. So a phase with nothing beside it lasts latency +
-// max_links(bytes / β), exactly the closed form, and on a shared link it counts as one flow.
+// max_links(bytes / β), exactly the closed form, and on a shared link it counts as one flow. What members add up of it takes its time
+// before the flow starts: nothing else sees the order.
 //
 // When one rank stands for all of its role, its flow also carries what their flows put on the same
 // links at the same time (the sibling groups of a collective, the other senders of a stage): a link
@@ -25,11 +26,13 @@
 
 namespace orrery::sim {
 
-/// A phase per byte of the instruction: the busiest link carries `amount` times its bytes.
+/// A phase per byte of the instruction: the busiest link carries `amount` times its bytes, and sums
+/// take `sums` seconds for each.
 struct PhaseShape {
   core::Seconds latency;
   double amount = 0;
   std::vector<LinkUse> uses;
+  double sums = 0;
 };
 
 /// Phases one after another, each of `bytes`.
@@ -47,8 +50,8 @@ class Communications {
   Communications(const core::Program&, const core::Topology&, const Fold&,
                  std::optional<core::CollectiveAlgorithm> preferred = std::nullopt);
 
-  /// By the preferred algorithm where it supports the collective, else by the one that
-  /// core::choose_algorithm names.
+  /// By the preferred algorithm where it supports the collective, else by the method that
+  /// core/network/collective_choice.h names.
   Communication collective(core::GroupId, core::CollectiveKind, core::Bytes);
   /// `peer` is the slot of `from` that names `to`.
   Communication message(core::Rank from, core::Rank to, core::PeerSlot peer, core::Bytes);
@@ -63,17 +66,19 @@ class Communications {
     core::Seconds latency;
     double per_byte = 0;
   };
-  const std::vector<Choice>& choices(core::GroupId, core::CollectiveKind);
-  std::vector<Choice> make_choices(core::GroupId, core::CollectiveKind) const;
+  /// What all of these groups have in common.
+  core::GroupShape shape_of(const std::vector<core::GroupId>& alike) const;
+  core::MethodList methods(core::GroupId, core::CollectiveKind, core::Bytes);
+  const Choice& choice(core::GroupId, core::CollectiveKind, core::CollectiveMethod);
+  Choice make_choice(core::GroupId, core::CollectiveKind, core::CollectiveMethod) const;
   Choice own_choice(const std::vector<core::CollectivePhase>&) const;
   Choice shared_choice(const std::vector<core::GroupId>& alike, core::GroupId,
                        const std::vector<std::vector<core::CollectivePhase>>& parts) const;
   std::vector<core::GroupId> siblings(core::GroupId) const;
+  std::vector<core::GroupId> groups_like(core::GroupId) const;
   const std::vector<PhaseShape>& route(core::Rank from, core::Rank to);
   core::CollectivePhase message_phase(core::Rank from, core::Rank to) const;
   std::vector<PhaseShape> shared_message(core::Rank from, core::PeerSlot) const;
-  std::vector<core::CollectiveAlgorithm> algorithms(core::CollectiveKind,
-                                                    const std::vector<core::GroupId>& alike) const;
   std::vector<core::Rank> ranks_like(core::Rank) const;
   PhaseShape own_shape(const core::CollectivePhase& own) const;
   PhaseShape shared_shape(const core::CollectivePhase& own, const core::CollectivePhase& all,
@@ -83,7 +88,9 @@ class Communications {
   const core::Topology& topology_;
   bool folded_ = false;
   std::optional<core::CollectiveAlgorithm> preferred_;
-  std::map<std::tuple<core::GroupId, core::CollectiveKind>, std::vector<Choice>> collectives_;
+  std::map<core::GroupId, core::GroupShape> shapes_;
+  std::map<std::tuple<core::GroupId, core::CollectiveKind, core::CollectiveMethod>, Choice>
+      collectives_;
   std::map<std::tuple<core::Rank, core::Rank>, std::vector<PhaseShape>> routes_;
   std::map<std::tuple<core::Rank, core::PeerSlot>, std::vector<PhaseShape>> messages_;
 };

@@ -288,8 +288,9 @@ void Interpreter::next_phase(int m) {
   while (meeting.part < meeting.communication.size()) {
     const std::vector<PhaseShape>& phases = *meeting.communication[meeting.part].phases;
     if (meeting.phase < phases.size()) {
-      events_.push(now_ + phases[meeting.phase].latency,
-                   {EventKind::LatencyEnds, m, Stream::Compute});
+      const PhaseShape& phase = phases[meeting.phase];
+      const Seconds sums(phase.sums * meeting.communication[meeting.part].bytes.value);
+      events_.push(now_ + phase.latency + sums, {EventKind::LatencyEnds, m, Stream::Compute});
       return;
     }
     ++meeting.part;

@@ -97,8 +97,10 @@ class Calibration {
     node.device.memory = physical_memory() / ranks;
     node.device.reserved = resident_memory() / ranks;
     calibrated.cluster.name = fmt::format("this machine, {} rank{}", ranks, ranks > 1 ? "s" : "");
-    // A single rank has no one to exchange with; its link is that of two.
-    node.device_link = link_of(std::max(2, ranks), node.device);
+    // A single rank has no one to exchange with; its fabric is that of two.
+    const FabricFit& fabric = fabric_of(std::max(2, ranks), node.device);
+    node.device_link = fabric.link;
+    calibrated.cluster.collectives.reduction = fabric.reduction;
     return calibrated;
   }
 
@@ -137,9 +139,9 @@ class Calibration {
     return devices_.emplace(ranks, fit_device(device, samples)).first->second;
   }
 
-  core::LinkCost link_of(int ranks, const core::Device& device) {
-    const auto known = links_.find(ranks);
-    if (known != links_.end()) return known->second;
+  const FabricFit& fabric_of(int ranks, const core::Device& device) {
+    const auto known = fabrics_.find(ranks);
+    if (known != fabrics_.end()) return known->second;
     say(fmt::format("{} ranks: collectives and messages", ranks));
     // From a loss to the gradients of a small model: 64 B to 4 MiB.
     std::vector<std::int64_t> counts;
@@ -151,9 +153,8 @@ class Calibration {
     engine::ExecuteOptions options;
     options.steps = kFabricSteps;
     const core::Trace trace = engine::execute(probe, core::Job{}, options);
-    const core::LinkCost link =
-        fit_device_link(one_node(device, ranks, cores_), fabric_samples(probe, trace));
-    return links_.emplace(ranks, link).first->second;
+    const FabricFit fit = fit_fabric(one_node(device, ranks, cores_), fabric_samples(probe, trace));
+    return fabrics_.emplace(ranks, fit).first->second;
   }
 
   const CalibrateOptions& options_;
@@ -161,8 +162,8 @@ class Calibration {
   ScratchFolder scratch_;
   fs::path text_;
   fs::path samples_;
-  std::map<int, DeviceFit> devices_;     // By ranks that computed at once.
-  std::map<int, core::LinkCost> links_;  // By ranks that exchanged.
+  std::map<int, DeviceFit> devices_;  // By ranks that computed at once.
+  std::map<int, FabricFit> fabrics_;  // By ranks that exchanged.
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <Eigen/Dense>
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -85,53 +86,69 @@ double lower_quartile(std::vector<double> values) {
   return *at;
 }
 
-// Uncontended time of a sample's communication on a topology.
-core::Seconds time_on(const core::Topology& topology, const FabricSample& sample,
-                      core::CollectiveAlgorithm algorithm) {
+/// Uncontended time of a sample's communication on a topology.
+core::Seconds time_on(const core::Topology& topology, const FabricSample& sample) {
   if (!sample.collective) {
     const core::Route route = topology.route(core::Rank(0), core::Rank(1));
     return topology.latency(route) + sample.bytes / topology.bandwidth(route);
   }
   std::vector<core::Rank> members;
   for (int r = 0; r < topology.ranks(); ++r) members.emplace_back(r);
+  const auto method = core::choose_method(*sample.collective, members, sample.bytes, topology);
   return core::uncontended_time(
-      core::collective_phases(algorithm, *sample.collective, members, sample.bytes, topology),
+      core::collective_phases(method, *sample.collective, members, sample.bytes, topology),
       topology);
 }
 
-core::CollectiveAlgorithm algorithm_of(const FabricSample& sample, const core::Topology& topology) {
-  if (!sample.collective) return core::CollectiveAlgorithm::Ring;
-  std::vector<core::Rank> members;
-  for (int r = 0; r < topology.ranks(); ++r) members.emplace_back(r);
-  return core::choose_algorithm(*sample.collective, members, sample.bytes, topology);
-}
+// The parameters: α, 1/β, 1/reduction.
+constexpr Eigen::Index kLatency = 0;
+constexpr Eigen::Index kBandwidth = 1;
+constexpr Eigen::Index kReduction = 2;
 
-core::LinkCost solve(core::Cluster cluster, const std::vector<FabricSample>& samples,
-                     const std::vector<core::CollectiveAlgorithm>& algorithms) {
-  const auto with_link = [&](core::LinkCost link) {
+/// Of each sample, what each parameter alone costs per second of it, relative to what was measured.
+Eigen::MatrixX3d shares_of(core::Cluster cluster, const std::vector<FabricSample>& samples) {
+  const auto with = [&](core::LinkCost link, std::optional<core::BytesPerSecond> reduction) {
     cluster.groups.front().type.device_link = link;
+    cluster.collectives.reduction = reduction;
     return core::Topology(cluster);
   };
-  // α alone and 1/β alone: the times are A·α + B/β.
-  constexpr double kFree = 1e30;
-  const core::Topology latency_only = with_link({core::Seconds(1), core::BytesPerSecond(kFree)});
-  const core::Topology bandwidth_only = with_link({core::Seconds(0), core::BytesPerSecond(1)});
-  const auto rows = static_cast<Eigen::Index>(samples.size());
-  Eigen::MatrixX2d a(rows, 2);
-  for (Eigen::Index i = 0; i < rows; ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    const double measured = samples[at].duration.value;
-    // The node's memory bounds the first by bytes / memory bandwidth: beside a second it is
-    // nothing.
-    a(i, 0) = time_on(latency_only, samples[at], algorithms[at]).value / measured;
-    a(i, 1) = time_on(bandwidth_only, samples[at], algorithms[at]).value / measured;
+  // Beside a second, what an infinite rate or the node's memory costs is nothing.
+  constexpr core::BytesPerSecond kFree(1e30);
+  constexpr core::BytesPerSecond kOne(1);
+  const core::Topology only[] = {with({core::Seconds(1), kFree}, std::nullopt),
+                                 with({core::Seconds(0), kOne}, std::nullopt),
+                                 with({core::Seconds(0), kFree}, kOne)};
+  Eigen::MatrixX3d shares(static_cast<Eigen::Index>(samples.size()), 3);
+  for (Eigen::Index i = 0; i < shares.rows(); ++i) {
+    const FabricSample& sample = samples[static_cast<std::size_t>(i)];
+    for (Eigen::Index p = 0; p < 3; ++p) {
+      const double cost = time_on(only[p], sample).value;
+      shares(i, p) = cost > 1e-9 * sample.bytes.value ? cost / sample.duration.value : 0.0;
+    }
   }
-  const Eigen::Vector2d x = a.colPivHouseholderQr().solve(Eigen::VectorXd::Ones(rows));
-  // Where one would be negative the other alone tells the samples.
-  const auto alone = [&](int column) { return a.col(column).sum() / a.col(column).squaredNorm(); };
-  const double latency = x(1) > 0 ? std::max(x(0), 0.0) : alone(0);
-  const double inverse = x(0) >= 0 && x(1) > 0 ? x(1) : alone(1);
-  return {core::Seconds(latency), core::BytesPerSecond(1.0 / inverse)};
+  return shares;
+}
+
+/// min ‖A·x − 1‖² with x ≥ 0 and the bandwidth finite: the best of the least squares with none, one
+/// or both of the others fixed at zero that is nowhere negative.
+Eigen::Vector3d solve(const Eigen::MatrixX3d& a) {
+  const Eigen::VectorXd ones = Eigen::VectorXd::Ones(a.rows());
+  Eigen::Vector3d best = Eigen::Vector3d::Zero();
+  double least = std::numeric_limits<double>::infinity();
+  for (const std::vector<Eigen::Index>& free : {std::vector<Eigen::Index>{kBandwidth},
+                                                {kLatency, kBandwidth},
+                                                {kBandwidth, kReduction},
+                                                {kLatency, kBandwidth, kReduction}}) {
+    const Eigen::MatrixXd part = a(Eigen::all, free);
+    if (part.colwise().norm().minCoeff() == 0.0) continue;
+    const Eigen::VectorXd x = part.colPivHouseholderQr().solve(ones);
+    const double rest = (part * x - ones).squaredNorm();
+    if (x.minCoeff() < 0.0 || rest >= least) continue;
+    least = rest;
+    best.setZero();
+    best(free) = x;
+  }
+  return best;
 }
 
 }  // namespace
@@ -189,22 +206,14 @@ std::vector<FabricSample> fabric_samples(const core::Program& probe, const core:
   return samples;
 }
 
-core::LinkCost fit_device_link(core::Cluster cluster, const std::vector<FabricSample>& samples) {
-  ORRERY_CHECK(samples.size() >= 2, "two parameters need two samples");
-  std::vector<core::CollectiveAlgorithm> algorithms(samples.size(),
-                                                    core::CollectiveAlgorithm::Ring);
-  core::LinkCost link;
-  // The choice of algorithm depends on the link and the link on the choice: a few rounds settle it.
-  constexpr int kRounds = 4;
-  for (int round = 0; round < kRounds; ++round) {
-    link = solve(cluster, samples, algorithms);
-    cluster.groups.front().type.device_link = link;
-    const core::Topology topology(cluster);
-    for (std::size_t i = 0; i < samples.size(); ++i) {
-      algorithms[i] = algorithm_of(samples[i], topology);
-    }
-  }
-  return link;
+FabricFit fit_fabric(core::Cluster cluster, const std::vector<FabricSample>& samples) {
+  ORRERY_CHECK(samples.size() >= 3, "three parameters need three samples");
+  ORRERY_CHECK(cluster.collectives.library == core::CollectiveLibrary::AllPairs,
+               "the probe is run by the engine");
+  const Eigen::Vector3d x = solve(shares_of(std::move(cluster), samples));
+  FabricFit fit{{core::Seconds(x(kLatency)), core::BytesPerSecond(1.0 / x(kBandwidth))}, {}};
+  if (x(kReduction) > 0) fit.reduction = core::BytesPerSecond(1.0 / x(kReduction));
+  return fit;
 }
 
 }  // namespace orrery::study

@@ -28,11 +28,19 @@ struct FabricSample {
 /// By instruction of the probe, the lower quartile over steps after the first.
 std::vector<FabricSample> fabric_samples(const core::Program& probe, const core::Trace&);
 
-/// α and β of the device link that tell the samples best: least squares of the relative error, with
-/// each collective's time as core/network/collective_algorithm.h has it, which is linear in α and
-/// 1/β once its algorithm is chosen.
-/// @param cluster  One node whose ranks are the probe's. Its device_link does not matter.
-/// @param samples  At least two, of different sizes.
-core::LinkCost fit_device_link(core::Cluster cluster, const std::vector<FabricSample>& samples);
+/// What carries data between the ranks of a node.
+struct FabricFit {
+  core::LinkCost link;
+  /// Absent where adding up takes no time that the samples show.
+  std::optional<core::BytesPerSecond> reduction;
+};
+
+/// α, β and the reduction's rate that tell the samples best: least squares of the relative error
+/// with none of them negative. Each time is that of the engine's algorithm as
+/// core/network/collective_algorithm.h has it, A·α + B/β + C/reduction.
+/// @param cluster  One node whose ranks are the probe's, whose library is AllPairs. What is fitted
+///                 does not matter in it.
+/// @param samples  At least three, of different sizes.
+FabricFit fit_fabric(core::Cluster cluster, const std::vector<FabricSample>& samples);
 
 }  // namespace orrery::study

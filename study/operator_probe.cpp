@@ -134,6 +134,7 @@ core::Cluster one_node(const core::Device& device, int ranks, int cores) {
   core::Cluster cluster;
   cluster.name = "host";
   cluster.groups = {{type, 1}};
+  cluster.collectives.library = core::CollectiveLibrary::AllPairs;  // The engine's.
   return cluster;
 }
 

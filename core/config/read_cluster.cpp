@@ -130,6 +130,42 @@ Network read_network(TableReader reader) {
   return network;
 }
 
+ProtocolCost read_protocol(TableReader reader) {
+  ProtocolCost cost;
+  cost.step = reader.constant("step", {1e-6, 1e3});
+  cost.network_step = reader.constant("network_step", {1e-6, 1e3});
+  cost.wire = reader.constant("wire", {1, 100});
+  reader.finish();
+  return cost;
+}
+
+InSwitchCost read_in_switch(TableReader reader) {
+  InSwitchCost cost;
+  cost.latency = reader.quantity<Seconds>("latency", Sign::NonNegative);
+  cost.wire = reader.constant("wire", {1, 100});
+  reader.finish();
+  return cost;
+}
+
+Collectives read_collectives(TableReader reader) {
+  Collectives c;
+  c.library = reader.choice<CollectiveLibrary>(
+      "library", {{"nccl", CollectiveLibrary::Nccl}, {"all-pairs", CollectiveLibrary::AllPairs}});
+  if (c.library == CollectiveLibrary::AllPairs) {
+    if (reader.has("reduction")) c.reduction = reader.quantity<BytesPerSecond>("reduction");
+    reader.finish();
+    return c;
+  }
+  if (reader.has("base")) c.base = reader.quantity<Seconds>("base", Sign::NonNegative);
+  if (reader.has("ring_ends")) c.ring_ends = reader.constant("ring_ends", {0, 100});
+  if (reader.has("tree_wire")) c.tree_wire = reader.constant("tree_wire", {1, 100});
+  if (reader.has("ll128")) c.ll128 = read_protocol(reader.table("ll128"));
+  if (reader.has("ll")) c.ll = read_protocol(reader.table("ll"));
+  if (reader.has("in_switch")) c.in_switch = read_in_switch(reader.table("in_switch"));
+  reader.finish();
+  return c;
+}
+
 void check_connected(TableReader& reader, const Cluster& cluster) {
   if (cluster.nodes() == 1) return;
   if (cluster.network.kind == NetworkKind::None) {
@@ -170,6 +206,9 @@ Cluster read_cluster(const std::filesystem::path& path) {
                                      nodes, devices, kMaxNodes, kMaxDevices));
   }
   cluster.network = read_network(reader.table("network"));
+  if (reader.has("collectives")) {
+    cluster.collectives = read_collectives(reader.table("collectives"));
+  }
   reader.finish();
   check_connected(reader, cluster);
   return cluster;

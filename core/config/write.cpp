@@ -141,6 +141,33 @@ void add_network(TomlText& out, const Network& network) {
   out.number("oversubscription", network.oversubscription);
 }
 
+void add_protocol(TomlText& out, std::string_view key, const ProtocolCost& cost) {
+  out.line(key, fmt::format("{{ step = {}, network_step = {}, wire = {} }}", toml_number(cost.step),
+                            toml_number(cost.network_step), toml_number(cost.wire)));
+}
+
+void add_collectives(TomlText& out, const Collectives& c) {
+  out.table("collectives");
+  switch (c.library) {
+    case CollectiveLibrary::AllPairs:
+      out.text("library", "all-pairs");
+      if (c.reduction) out.quantity("reduction", *c.reduction);
+      return;
+    case CollectiveLibrary::Nccl:
+      out.text("library", "nccl");
+      break;
+  }
+  out.quantity("base", c.base);
+  out.number("ring_ends", c.ring_ends);
+  if (c.tree_wire) out.number("tree_wire", *c.tree_wire);
+  if (c.ll128) add_protocol(out, "ll128", *c.ll128);
+  if (c.ll) add_protocol(out, "ll", *c.ll);
+  if (!c.in_switch) return;
+  out.line("in_switch",
+           fmt::format("{{ latency = {}, wire = {} }}", toml_string(format(c.in_switch->latency)),
+                       toml_number(c.in_switch->wire)));
+}
+
 void add_optimizer(TomlText& out, std::string_view key, const Optimizer& optimizer) {
   out.table(key);
   out.text("kind", optimizer_name(optimizer.kind));
@@ -247,6 +274,7 @@ void write_cluster(const std::filesystem::path& path, const Cluster& cluster,
   out.text("source", source);
   out.text("name", cluster.name);
   add_network(out, cluster.network);
+  add_collectives(out, cluster.collectives);
   for (const NodeGroup& group : cluster.groups) add_node_group(out, group);
   write_file_atomically(path, out.str());
 }

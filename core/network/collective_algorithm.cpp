@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 
 #include "core/error.h"
 #include "core/network/collective/algorithms.h"
+#include "core/network/cube_mesh.h"
 
 namespace orrery::core {
 namespace collective {
@@ -47,104 +47,110 @@ std::vector<Transfer> merged(std::vector<Transfer> transfers) {
   return sums;
 }
 
-Seconds route_latency(const Topology& topology, Rank from, Rank to) {
-  return topology.latency(topology.route(from, to));
+Seconds Steps::latency(Rank from, Rank to) const {
+  const bool inside = topology_.node_of(from) == topology_.node_of(to);
+  return topology_.latency(topology_.route(from, to)) * (inside ? cost_.step : cost_.network_step);
+}
+
+Bytes Steps::inside(Bytes bytes, const std::vector<Rank>& members) const {
+  const bool mesh = topology_.fabric_of(topology_.node_of(members.front())) == NodeFabric::CubeMesh;
+  if (!mesh) return wire(bytes);
+  return wire(bytes) / cube_mesh_share(static_cast<int>(members.size()));
 }
 
 namespace {
 
-/// At least two members on each of at least two nodes, everywhere as many.
-bool two_even_levels(const Nodes& nodes) {
+GroupShape shape_of(const Nodes& nodes) {
   const std::size_t m = nodes.front().size();
-  return nodes.size() > 1 && m > 1 &&
-         std::all_of(nodes.begin(), nodes.end(),
-                     [m](const std::vector<Rank>& node) { return node.size() == m; });
+  return {.one_node = nodes.size() == 1,
+          .two_levels = nodes.size() > 1 && m > 1 &&
+                        std::all_of(nodes.begin(), nodes.end(), [m](const std::vector<Rank>& node) {
+                          return node.size() == m;
+                        })};
 }
 
-bool supports(CollectiveAlgorithm algorithm, CollectiveKind kind, const Nodes& nodes) {
+bool supports(CollectiveAlgorithm algorithm, CollectiveKind kind, GroupShape shape,
+              const Collectives& costs) {
+  const bool reduces_all = kind == CollectiveKind::AllReduce;
   switch (algorithm) {
     case CollectiveAlgorithm::Ring:
       return kind != CollectiveKind::AllToAll;
     case CollectiveAlgorithm::Tree:
-      return kind == CollectiveKind::AllReduce;
+    case CollectiveAlgorithm::Exchange:
+      return reduces_all;
     case CollectiveAlgorithm::Hierarchical:
       return kind != CollectiveKind::AllToAll && kind != CollectiveKind::Broadcast &&
-             two_even_levels(nodes);
+             shape.two_levels;
     case CollectiveAlgorithm::Direct:
       return true;
+    case CollectiveAlgorithm::InSwitch:
+      return reduces_all && costs.in_switch && shape.one_node;
+    case CollectiveAlgorithm::InSwitchTree:
+      return reduces_all && costs.in_switch && shape.two_levels;
   }
   ORRERY_CHECK(false, "unknown algorithm");
+}
+
+struct Buffers {
+  CollectiveKind kind;
+  Bytes bytes;
+};
+
+std::vector<CollectivePhase> phases_of(CollectiveAlgorithm algorithm, Buffers buffers,
+                                       const std::vector<Rank>& members, const Steps& steps) {
+  const auto [kind, bytes] = buffers;
+  const Nodes nodes = members_by_node(members, steps.topology());
+  switch (algorithm) {
+    case CollectiveAlgorithm::Ring:
+      return ring(kind, nodes, bytes, steps);
+    case CollectiveAlgorithm::Tree:
+      return tree_all_reduce(nodes, bytes, steps);
+    case CollectiveAlgorithm::Hierarchical:
+      return hierarchical(kind, nodes, bytes, steps);
+    case CollectiveAlgorithm::Direct:
+      return direct(kind, members, bytes, steps);
+    case CollectiveAlgorithm::Exchange:
+      return exchange(members, bytes, steps);
+    case CollectiveAlgorithm::InSwitch:
+    case CollectiveAlgorithm::InSwitchTree:
+      return in_switch(nodes, bytes, steps);
+  }
+  check_failed("CollectiveAlgorithm", "unknown algorithm", __FILE__, __LINE__);
 }
 
 }  // namespace
 }  // namespace collective
 
-std::string_view algorithm_name(CollectiveAlgorithm algorithm) {
-  switch (algorithm) {
-    case CollectiveAlgorithm::Ring:
-      return "ring";
-    case CollectiveAlgorithm::Tree:
-      return "tree";
-    case CollectiveAlgorithm::Hierarchical:
-      return "hierarchical";
-    case CollectiveAlgorithm::Direct:
-      return "direct";
-  }
-  ORRERY_CHECK(false, "unknown algorithm");
+GroupShape shape_of(const std::vector<Rank>& members, const Topology& topology) {
+  ORRERY_CHECK(!members.empty(), "a collective without members");
+  return collective::shape_of(collective::members_by_node(members, topology));
 }
 
 bool supports(CollectiveAlgorithm algorithm, CollectiveKind kind, const std::vector<Rank>& members,
               const Topology& topology) {
-  ORRERY_CHECK(!members.empty(), "a collective without members");
-  return collective::supports(algorithm, kind, collective::members_by_node(members, topology));
+  return collective::supports(algorithm, kind, shape_of(members, topology), topology.collectives());
 }
 
-std::vector<CollectivePhase> collective_phases(CollectiveAlgorithm algorithm, CollectiveKind kind,
+std::vector<CollectivePhase> collective_phases(CollectiveMethod method, CollectiveKind kind,
                                                const std::vector<Rank>& members, Bytes bytes,
                                                const Topology& topology) {
   if (members.size() < 2) return {};
-  const collective::Nodes nodes = collective::members_by_node(members, topology);
-  ORRERY_CHECK(collective::supports(algorithm, kind, nodes),
+  ORRERY_CHECK(supports(method.algorithm, kind, members, topology),
                "algorithm does not support the collective");
-  std::vector<CollectivePhase> phases;
-  switch (algorithm) {
-    case CollectiveAlgorithm::Ring:
-      phases = collective::ring(kind, nodes, bytes, topology);
-      break;
-    case CollectiveAlgorithm::Tree:
-      phases = collective::tree_all_reduce(nodes, bytes, topology);
-      break;
-    case CollectiveAlgorithm::Hierarchical:
-      phases = collective::hierarchical(kind, nodes, bytes, topology);
-      break;
-    case CollectiveAlgorithm::Direct:
-      phases = collective::direct(kind, members, bytes, topology);
-      break;
-  }
+  const collective::Steps steps(topology, method.protocol);
+  std::vector<CollectivePhase> phases =
+      collective::phases_of(method.algorithm, {kind, bytes}, members, steps);
+  phases.front().latency += topology.collectives().base;
   return phases;
 }
 
-std::vector<CollectiveAlgorithm> algorithms_for(CollectiveKind kind,
-                                                const std::vector<Rank>& members,
-                                                const Topology& topology) {
-  if (kind == CollectiveKind::AllToAll) return {CollectiveAlgorithm::Direct};
-  std::vector<CollectiveAlgorithm> algorithms;
-  for (const auto algorithm :
-       {CollectiveAlgorithm::Ring, CollectiveAlgorithm::Tree, CollectiveAlgorithm::Hierarchical}) {
-    if (supports(algorithm, kind, members, topology)) algorithms.push_back(algorithm);
-  }
-  return algorithms;
-}
-
-CollectiveAlgorithm choose_algorithm(CollectiveKind kind, const std::vector<Rank>& members,
-                                     Bytes bytes, const Topology& topology) {
-  const auto time = [&](CollectiveAlgorithm algorithm) {
-    return uncontended_time(collective_phases(algorithm, kind, members, bytes, topology), topology);
-  };
-  const std::vector<CollectiveAlgorithm> all = algorithms_for(kind, members, topology);
-  return *std::min_element(
-      all.begin(), all.end(),
-      [&](CollectiveAlgorithm a, CollectiveAlgorithm b) { return time(a) < time(b); });
+CollectiveMethod choose_method(CollectiveKind kind, const std::vector<Rank>& members, Bytes bytes,
+                               const Topology& topology) {
+  const MethodList methods =
+      methods_for(topology.collectives(), kind, bytes, shape_of(members, topology));
+  return fastest(methods, [&](CollectiveMethod method) {
+    return uncontended_time(collective_phases(method, kind, members, bytes, topology), topology);
+  });
 }
 
 std::vector<LinkLoad> link_loads(const std::vector<Transfer>& transfers, const Topology& topology) {
@@ -179,7 +185,7 @@ Seconds transfer_time(const std::vector<Transfer>& transfers, const Topology& to
 Seconds uncontended_time(const std::vector<CollectivePhase>& phases, const Topology& topology) {
   Seconds sum;
   for (const CollectivePhase& phase : phases) {
-    sum += phase.latency + transfer_time(phase.transfers, topology);
+    sum += phase.latency + transfer_time(phase.transfers, topology) + phase.sums;
   }
   return sum;
 }
@@ -190,6 +196,7 @@ std::vector<CollectivePhase> together(const std::vector<std::vector<CollectivePh
     if (part.size() > phases.size()) phases.resize(part.size());
     for (std::size_t i = 0; i < part.size(); ++i) {
       phases[i].latency = std::max(phases[i].latency, part[i].latency);
+      phases[i].sums = std::max(phases[i].sums, part[i].sums);
       phases[i].transfers.insert(phases[i].transfers.end(), part[i].transfers.begin(),
                                  part[i].transfers.end());
     }

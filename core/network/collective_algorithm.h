@@ -3,8 +3,9 @@
 // and the cost model's closed forms are tested against.
 //
 // A phase is a latency, then transfers that move together in proportion to their bytes (the steps
-// of a ring wait for each other, so no part runs ahead), hence
-//   T = Σ_phases ( latency + max_links( bytes on the link / β ) )    when nothing else uses them.
+// of a ring wait for each other, so no part runs ahead), then what its members add up, hence
+//   T = Σ_phases ( latency + max_links( bytes on the link / β ) + sums )
+// when nothing else uses them.
 //
 // With n members and S bytes (Collective::bytes) on links of equal α and β this is
 //   ring          all-reduce 2(n−1)·α + 2(n−1)/n · S/β; reduce-scatter and all-gather half of it;
@@ -13,23 +14,23 @@
 //   hierarchical  rings: reduce-scatter in each node, all-reduce across nodes, all-gather in each
 //   direct        every pair at once: all-to-all, reduce-scatter, all-gather α + (n−1)/n · S/β,
 //                 all-reduce twice that, broadcast α + (n−1)·S/β
+//   exchange      all-reduce α + (n−1)·S/β: every member sends all it has to all
+//   in the switch all-reduce latency + (1 + 1/n)·S/β; with trees between nodes
+// and what the library adds to it (core/collective_library.h): `base`, a protocol's steps and wire,
+// ring_ends, sums of the inputs at `reduction`.
 // Source: Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005 (rings, direct); Sanders, Speck, Träff,
 // Parallel Computing 35(12), 2009 (two trees).
 //
 // Members are taken node by node. Rings and trees across nodes run as channels: with m members on
 // every node, channel c enters and leaves each node at other members, so all their cards carry 1/m.
 
-#include <string_view>
 #include <vector>
 
+#include "core/network/collective_choice.h"
 #include "core/network/topology.h"
 #include "core/program.h"
 
 namespace orrery::core {
-
-enum class CollectiveAlgorithm { Ring, Tree, Hierarchical, Direct };
-inline constexpr int kCollectiveAlgorithms = 4;
-std::string_view algorithm_name(CollectiveAlgorithm);
 
 struct Transfer {
   Rank from, to;
@@ -39,27 +40,26 @@ struct Transfer {
 struct CollectivePhase {
   Seconds latency;
   std::vector<Transfer> transfers;
+  Seconds sums{};  ///< Of a member's own work on what has come, on each at once.
 };
 
-/// Ring: all but AllToAll. Tree: AllReduce. Hierarchical: AllReduce, ReduceScatter and AllGather of
-/// the same number of members, at least two, on each of at least two nodes. Direct: all.
+GroupShape shape_of(const std::vector<Rank>& members, const Topology&);
+
+/// Ring: all but AllToAll. Tree and Exchange: AllReduce. Hierarchical: AllReduce, ReduceScatter and
+/// AllGather on two levels (GroupShape). InSwitch: AllReduce on one node of a cluster that has
+/// in_switch; InSwitchTree: likewise on two levels. Direct: all.
 bool supports(CollectiveAlgorithm, CollectiveKind, const std::vector<Rank>& members,
               const Topology&);
 
 /// Phases of `kind` over `members` (ordered; the first is the root of a broadcast) with `bytes` per
 /// rank (Collective::bytes). None for fewer than two members. Linear in `bytes`, but for latencies.
-std::vector<CollectivePhase> collective_phases(CollectiveAlgorithm, CollectiveKind,
+std::vector<CollectivePhase> collective_phases(CollectiveMethod, CollectiveKind,
                                                const std::vector<Rank>& members, Bytes,
                                                const Topology&);
 
-/// The algorithms that a library would choose among: Direct for AllToAll and never else, as in
-/// NCCL; Ring first, then Tree and Hierarchical where they are supported.
-std::vector<CollectiveAlgorithm> algorithms_for(CollectiveKind, const std::vector<Rank>& members,
-                                                const Topology&);
-
-/// That with the least uncontended time, the first of equals.
-CollectiveAlgorithm choose_algorithm(CollectiveKind, const std::vector<Rank>& members, Bytes,
-                                     const Topology&);
+/// What the cluster's library takes (core/network/collective_choice.h).
+CollectiveMethod choose_method(CollectiveKind, const std::vector<Rank>& members, Bytes,
+                               const Topology&);
 
 /// Bytes that cross one link.
 struct LinkLoad {
@@ -77,7 +77,7 @@ Seconds transfer_time(const std::vector<Transfer>&, const Topology&);
 Seconds uncontended_time(const std::vector<CollectivePhase>&, const Topology&);
 
 /// Phases of several collectives that run in step, as those of sibling groups do: the i-th phase
-/// has the transfers of all i-th phases and the longest of their latencies.
+/// has the transfers of all i-th phases and the longest of their latencies and sums.
 std::vector<CollectivePhase> together(const std::vector<std::vector<CollectivePhase>>&);
 
 }  // namespace orrery::core

@@ -51,6 +51,8 @@ struct Topology::Graph {
   std::vector<Link> links;
   std::vector<Vertex> rank_vertex;
   std::vector<int> rank_node;
+  std::vector<NodeFabric> node_fabric;
+  Collectives collectives;
 };
 
 namespace {
@@ -275,9 +277,11 @@ std::string link_name(const Link& link) {
 
 Topology::Topology(const Cluster& cluster) : graph_(std::make_unique<Graph>()) {
   Builder builder(cluster, graph_->digraph, graph_->links);
+  graph_->collectives = cluster.collectives;
   int node = 0;
   for (const NodeGroup& group : cluster.groups) {
     for (int i = 0; i < group.count; ++i, ++node) {
+      graph_->node_fabric.push_back(group.type.fabric);
       for (const Vertex v : builder.add_node(node, group.type)) {
         graph_->rank_vertex.push_back(v);
         graph_->rank_node.push_back(node);
@@ -296,6 +300,10 @@ int Topology::ranks() const { return static_cast<int>(graph_->rank_vertex.size()
 const std::vector<Link>& Topology::links() const { return graph_->links; }
 const Link& Topology::link(LinkId id) const { return graph_->links[id.index()]; }
 int Topology::node_of(Rank rank) const { return graph_->rank_node[rank.index()]; }
+NodeFabric Topology::fabric_of(int node) const {
+  return graph_->node_fabric[static_cast<std::size_t>(node)];
+}
+const Collectives& Topology::collectives() const { return graph_->collectives; }
 
 Route Topology::route(Rank from, Rank to) const {
   Route route;

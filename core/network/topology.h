@@ -59,6 +59,8 @@ class Topology {
   const std::vector<Link>& links() const;
   const Link& link(LinkId) const;
   int node_of(Rank) const;
+  NodeFabric fabric_of(int node) const;
+  const Collectives& collectives() const;
 
   /// Empty when from == to.
   Route route(Rank from, Rank to) const;

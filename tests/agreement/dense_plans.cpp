@@ -115,7 +115,7 @@ core::Cluster cpu_cluster(int ranks) {
   node.cores = 2;
   node.fabric = core::NodeFabric::Memory;
   node.device_link = {core::Seconds(5e-6), core::BytesPerSecond(5e9)};
-  return {"host", {{node, 1}}, {}};
+  return {"host", {{node, 1}}, {}, {}};
 }
 
 engine::TokenArray random_tokens(const core::Job& job, int vocab, int steps) {

@@ -13,7 +13,7 @@ Cluster mixed() {
   NodeType large;
   large.name = "large";
   large.devices = 8;
-  return Cluster{"mixed", {{small, 3}, {large, 2}}, {}};
+  return Cluster{"mixed", {{small, 3}, {large, 2}}, {}, {}};
 }
 
 TEST(Cluster, CountsNodesAndDevices) {

@@ -29,7 +29,7 @@ std::vector<Rank> ranks(int n, int stride = 1) {
   return all;
 }
 
-double time_of(CollectiveAlgorithm algorithm, CollectiveKind kind, const std::vector<Rank>& members,
+double time_of(CollectiveMethod algorithm, CollectiveKind kind, const std::vector<Rank>& members,
                Bytes bytes, const Topology& topology) {
   return uncontended_time(collective_phases(algorithm, kind, members, bytes, topology), topology)
       .value;
@@ -109,14 +109,129 @@ TEST(Direct, AllToAllMatchesTheClosedForm) {
       expected, kRelative * expected);
 }
 
-TEST(ChooseAlgorithm, PrefersTreesForSmallAndRingsForLargeBuffers) {
+// α + (n−1)·S/β, then n·S added up.
+TEST(Exchange, MatchesTheClosedForm) {
+  Cluster cluster = cluster_of(1, 8, 0);
+  cluster.collectives.reduction = 50.0_GBps;
+  const double expected = 3e-6 + 3 * 8e3 / 200e9 + 4 * 8e3 / 50e9;
+  EXPECT_NEAR(time_of(CollectiveAlgorithm::Exchange, CollectiveKind::AllReduce, ranks(4), 8.0_KB,
+                      Topology(cluster)),
+              expected, kRelative * expected);
+}
+
+// A reduce-scatter of n parts of S/n adds up S: α + (n−1)/n · S/β + S/reduction. An all-reduce
+// gathers as well, an all-gather adds nothing.
+TEST(Direct, CountsWhatIsAddedUp) {
+  Cluster cluster = cluster_of(1, 8, 0);
+  cluster.collectives.reduction = 50.0_GBps;
+  const Topology topology(cluster);
+  const double moved = 3e-6 + 3.0 / 4 * 1e8 / 200e9;
+  const double sums = 1e8 / 50e9;
+  const auto time = [&](CollectiveKind kind) {
+    return time_of(CollectiveAlgorithm::Direct, kind, ranks(4), 100.0_MB, topology);
+  };
+  EXPECT_NEAR(time(CollectiveKind::AllGather), moved, kRelative * moved);
+  EXPECT_NEAR(time(CollectiveKind::ReduceScatter), moved + sums, kRelative * moved);
+  EXPECT_NEAR(time(CollectiveKind::AllReduce), 2 * moved + sums, kRelative * moved);
+}
+
+// A library with every cost: 10 us once; LL128 a half of α within a node, a quarter between nodes,
+// 1.1 bytes for one; two blocks of a ring more; trees at 1.2; sums in the switch in 25 us at 1.25.
+Cluster nccl_cluster(int nodes, int devices, int cards) {
+  Cluster cluster = cluster_of(nodes, devices, cards);
+  Collectives& c = cluster.collectives;
+  c.base = 10.0_us;
+  c.ring_ends = 2.0;
+  c.tree_wire = 1.2;
+  c.ll128 = ProtocolCost{.step = 0.5, .network_step = 0.25, .wire = 1.1};
+  c.in_switch = InSwitchCost{25.0_us, 1.25};
+  return cluster;
+}
+
+// 8 members of a node: 10 us + 14 · 3 us / 2 + 1.1 · (14 + 2)/8 · S/β.
+TEST(Ring, CountsWhatTheLibraryAdds) {
+  const double expected = 10e-6 + 14 * 1.5e-6 + 1.1 * 16.0 / 8 * 1e6 / 200e9;
+  EXPECT_NEAR(time_of({CollectiveAlgorithm::Ring, Protocol::LL128}, CollectiveKind::AllReduce,
+                      ranks(8), 1.0_MB, Topology(nccl_cluster(1, 8, 0))),
+              expected, kRelative * expected);
+}
+
+// 3 nodes, a member each, α = 3 us between them: height 1, four edges counted of S/2 each, at 1.2.
+TEST(Tree, CountsWhatTheLibraryAdds) {
+  const double expected = 10e-6 + 2 * 3e-6 + 1.2 * 4 * 0.5e6 / 25e9;
+  EXPECT_NEAR(time_of(CollectiveAlgorithm::Tree, CollectiveKind::AllReduce, ranks(3), 1.0_MB,
+                      Topology(nccl_cluster(3, 1, 1))),
+              expected, kRelative * expected);
+}
+
+// 8 members: 10 us + 25 us + 1.25 · (1 + 1/8) · S/β. On two nodes each member's card carries both
+// trees of S/8, an edge of S/16 each, which takes longer than the ports: 2 · 1.2 · S/16 / 25 GB/s.
+TEST(InSwitch, MatchesTheClosedForm) {
+  const double one = 35e-6 + 1.25 * 1.125 * 1e9 / 200e9;
+  EXPECT_NEAR(time_of(CollectiveAlgorithm::InSwitch, CollectiveKind::AllReduce, ranks(8), 1.0_GB,
+                      Topology(nccl_cluster(1, 8, 0))),
+              one, kRelative * one);
+  Cluster two = nccl_cluster(2, 8, 8);
+  two.groups.front().type.device_link.bandwidth = 400.0_GBps;
+  const double across = 35e-6 + 2 * 3e-6 + 2 * 1.2 * 1e9 / 16 / 25e9;
+  EXPECT_NEAR(time_of(CollectiveAlgorithm::InSwitchTree, CollectiveKind::AllReduce, ranks(16),
+                      1.0_GB, Topology(two)),
+              across, kRelative * across);
+}
+
+// Two neighbours in a cube mesh have one link of six, a quad four rings, all eight six.
+TEST(CubeMesh, RingsUseTheLinksThatClose) {
+  Cluster cluster = cluster_of(1, 8, 0);
+  cluster.groups.front().type.fabric = NodeFabric::CubeMesh;
+  const Topology topology(cluster);
+  for (const auto& [n, rings] : {std::pair(2, 1.0), std::pair(4, 4.0), std::pair(8, 6.0)}) {
+    const double expected = 2 * (n - 1) * 3e-6 + 2.0 * (n - 1) / n * 1e9 / (200e9 * rings / 6);
+    EXPECT_NEAR(
+        time_of(CollectiveAlgorithm::Ring, CollectiveKind::AllReduce, ranks(n), 1.0_GB, topology),
+        expected, kRelative * expected);
+  }
+}
+
+// The engine's library depends on kind and bytes alone.
+TEST(ChooseMethod, AllPairsExchangeUpToEightKibibytes) {
+  Cluster cluster = cluster_of(2, 4, 1);
+  cluster.collectives.library = CollectiveLibrary::AllPairs;
+  const Topology topology(cluster);
+  const auto chosen = [&](CollectiveKind kind, double bytes) {
+    return choose_method(kind, ranks(8), Bytes(bytes), topology);
+  };
+  EXPECT_EQ(chosen(CollectiveKind::AllReduce, 8192), CollectiveAlgorithm::Exchange);
+  EXPECT_EQ(chosen(CollectiveKind::AllReduce, 8196), CollectiveAlgorithm::Direct);
+  for (const auto kind : {CollectiveKind::ReduceScatter, CollectiveKind::AllGather,
+                          CollectiveKind::Broadcast, CollectiveKind::AllToAll}) {
+    EXPECT_EQ(chosen(kind, 4), CollectiveAlgorithm::Direct);
+  }
+}
+
+// Sums in the switch move (1 + 1/8)·1.25 = 1.41 S, a ring 2 S: the ring's LL128 steps win while
+// latency counts, the switch beyond. A group of two nodes may use the switches with trees.
+TEST(ChooseMethod, SumsInTheSwitchForLargeBuffers) {
+  const Topology topology(nccl_cluster(1, 8, 0));
+  const auto chosen = [&](Bytes bytes) {
+    return choose_method(CollectiveKind::AllReduce, ranks(8), bytes, topology);
+  };
+  EXPECT_EQ(chosen(1.0_GB), CollectiveAlgorithm::InSwitch);
+  EXPECT_EQ(chosen(1.0_KB).protocol, Protocol::LL128);
+  EXPECT_EQ(choose_method(CollectiveKind::AllGather, ranks(8), 1.0_GB, topology),
+            CollectiveAlgorithm::Ring);
+  EXPECT_EQ(choose_method(CollectiveKind::AllReduce, ranks(16), 100.0_MB,
+                          Topology(nccl_cluster(2, 8, 8))),
+            CollectiveAlgorithm::InSwitchTree);
+}
+
+TEST(ChooseMethod, PrefersTreesForSmallAndRingsForLargeBuffers) {
   const Topology topology(cluster_of(32, 1, 1));
   const auto chosen = [&](Bytes bytes) {
-    return choose_algorithm(CollectiveKind::AllReduce, ranks(32), bytes, topology);
+    return choose_method(CollectiveKind::AllReduce, ranks(32), bytes, topology);
   };
   EXPECT_EQ(chosen(1.0_KB), CollectiveAlgorithm::Tree);
   EXPECT_EQ(chosen(1.0_GB), CollectiveAlgorithm::Ring);
-  EXPECT_EQ(choose_algorithm(CollectiveKind::AllToAll, ranks(32), 1.0_GB, topology),
+  EXPECT_EQ(choose_method(CollectiveKind::AllToAll, ranks(32), 1.0_GB, topology),
             CollectiveAlgorithm::Direct);
 }
 
@@ -150,7 +265,7 @@ Traffic traffic(const std::vector<CollectivePhase>& phases) {
 }
 
 // Lower bounds that any algorithm must meet: a reduce-scatter or all-gather moves (n−1)·S in all
-// and an all-reduce 2(n−1)·S; a member of an all-gather receives (n−1)/n·S, one of a broadcast S.
+// and an all-reduce 2(n−1)·S (one exchange n(n−1)·S); a member of an all-gather receives (n−1)/n·S, one of a broadcast S.
 TEST(CollectivePhases, MoveWhatTheCollectiveNeeds) {
   const Topology topology(cluster_of(5, 4, 2));
   const double s = 1e6;
@@ -166,7 +281,8 @@ TEST(CollectivePhases, MoveWhatTheCollectiveNeeds) {
         return supports(algorithm, kind, shape.members, topology);
       };
       if (has(CollectiveKind::AllReduce)) {
-        EXPECT_NEAR(of(CollectiveKind::AllReduce).total, 2 * (n - 1) * s, 1e-9 * n * s);
+        const double times = algorithm == CollectiveAlgorithm::Exchange ? n : 2;
+        EXPECT_NEAR(of(CollectiveKind::AllReduce).total, times * (n - 1) * s, 1e-9 * n * n * s);
       }
       if (has(CollectiveKind::AllGather)) {
         const Traffic t = of(CollectiveKind::AllGather);

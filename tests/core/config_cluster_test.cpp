@@ -205,6 +205,57 @@ TEST(ClusterFile, RoundTrips) {
   }
 }
 
+const char* const kNccl = R"(
+[collectives]
+source = "fit"
+library = "nccl"
+base = "30 us"
+ring_ends = 0.5
+tree_wire = 1.09
+ll128 = { step = 0.3, network_step = 0.4, wire = 1.1 }
+ll = { step = 0.1, network_step = 0.2, wire = 2 }
+in_switch = { latency = "70 us", wire = 1.2 }
+)";
+
+const char* const kAllPairs = R"(
+[collectives]
+library = "all-pairs"
+reduction = { value = "8 GB/s", source = "measured" }
+)";
+
+// Both libraries: what is read is written and read again; a key of the other is unknown.
+TEST(ClusterFile, CollectivesAreReadAndRoundTrip) {
+  const TemporaryFolder folder;
+  folder.write("card.toml", kDevice);
+  EXPECT_EQ(read_cluster(folder.write("pod.toml", kCluster)).collectives.library,
+            CollectiveLibrary::Nccl);
+  const Cluster nccl = read_cluster(folder.write("nccl.toml", std::string(kCluster) + kNccl));
+  write_cluster(folder.path() / "again.toml", nccl, "test");
+  for (const Cluster& cluster : {nccl, read_cluster(folder.path() / "again.toml")}) {
+    const Collectives& c = cluster.collectives;
+    EXPECT_EQ(c.library, CollectiveLibrary::Nccl);
+    EXPECT_EQ(c.base, 30.0_us);
+    EXPECT_EQ(c.ring_ends, 0.5);
+    EXPECT_EQ(c.tree_wire, 1.09);
+    EXPECT_EQ(c.ll128->network_step, 0.4);
+    EXPECT_EQ(c.ll->wire, 2);
+    EXPECT_EQ(c.in_switch->latency, 70.0_us);
+    EXPECT_EQ(c.in_switch->wire, 1.2);
+  }
+  const Cluster pairs = read_cluster(folder.write("pairs.toml", std::string(kCluster) + kAllPairs));
+  write_cluster(folder.path() / "again.toml", pairs, "test");
+  for (const Cluster& cluster : {pairs, read_cluster(folder.path() / "again.toml")}) {
+    EXPECT_EQ(cluster.collectives.library, CollectiveLibrary::AllPairs);
+    EXPECT_EQ(cluster.collectives.reduction, 8.0_GBps);
+  }
+  EXPECT_THAT(cluster_error(replaced(std::string(kCluster) + kNccl, "\"nccl\"", "\"mpi\"")),
+              HasSubstr("collectives.library: \"mpi\" is unknown; allowed are \"nccl\", "));
+  EXPECT_THAT(cluster_error(replaced(std::string(kCluster) + kNccl, "\"nccl\"", "\"all-pairs\"")),
+              HasSubstr("collectives.base: unknown key"));
+  EXPECT_THAT(cluster_error(replaced(std::string(kCluster) + kNccl, "wire = 2", "wire = 0.5")),
+              HasSubstr("collectives.ll.wire: is 0.5; allowed are 1 to"));
+}
+
 TEST(DeviceFileError, NamesPlaceFindingAndRule) {
   EXPECT_THAT(device_error(replaced(kDevice, "\"80 GB\"", "\"80\"")),
               HasSubstr(":3:20: memory: \"80\" needs a unit, e.g. \"80 GB\""));

@@ -35,7 +35,7 @@ Cluster cpus(int ranks) {
   NodeType node;
   node.devices = ranks;
   node.cores = 2;
-  return {"cpus", {{node, 1}}, {}};
+  return {"cpus", {{node, 1}}, {}, {}};
 }
 
 Plan plan_of(int data, int sharding, int tensor, int pipeline, PipelineSchedule schedule,

@@ -50,30 +50,52 @@ core::Cluster dgx(int nodes, core::NodeFabric fabric = core::NodeFabric::Switch)
   return cluster;
 }
 
-// With nothing beside it, simulated time = Σ latency + max over links of bytes / β, for every
-// collective, fabric and placement.
+/// What a library may cost beside the links.
+core::Collectives costs_of(core::CollectiveLibrary library) {
+  core::Collectives c;
+  c.library = library;
+  c.reduction = 30.0_GBps;
+  if (library == core::CollectiveLibrary::AllPairs) return c;
+  c.base = 10.0_us;
+  c.ring_ends = 0.5;
+  c.tree_wire = 1.1;
+  c.ll128 = core::ProtocolCost{.step = 0.5, .network_step = 0.25, .wire = 1.1};
+  c.in_switch = core::InSwitchCost{20.0_us, 1.25};
+  return c;
+}
+
+void expect_the_uncontended_time(const core::Cluster& cluster) {
+  const Topology topology(cluster);
+  for (const std::vector<int>& members :
+       {first(4), first(8), first(20), {0, 4, 8, 12, 16}, {0, 1, 5, 9, 10, 11}}) {
+    for (int k = 0; k < 5; ++k) {
+      const auto kind = static_cast<CollectiveKind>(k);
+      for (const double bytes : {1e3, 1e6, 1e9}) {
+        const ProgramBuilder b = one_collective(members, 20, kind, Bytes(bytes));
+        const std::vector<Rank>& ranks = b.program.groups[0].members;
+        const auto method = core::choose_method(kind, ranks, Bytes(bytes), topology);
+        const double closed =
+            core::uncontended_time(
+                core::collective_phases(method, kind, ranks, Bytes(bytes), topology), topology)
+                .value;
+        const double simulated = simulate(b.program, b.durations, cluster).duration().value;
+        EXPECT_NEAR(simulated, closed, 1e-9 * closed)
+            << core::collective_name(kind) << " of " << members.size();
+      }
+    }
+  }
+}
+
+// With nothing beside it, simulated time = Σ latency + max over links of bytes / β + sums, for every
+// collective, library, fabric and placement.
 TEST(SimulatedCollective, EqualsTheUncontendedTime) {
   for (const auto fabric : {core::NodeFabric::Switch, core::NodeFabric::CubeMesh,
                             core::NodeFabric::PcieTree, core::NodeFabric::Memory}) {
-    const core::Cluster cluster = dgx(5, fabric);
-    const Topology topology(cluster);
-    for (const std::vector<int>& members :
-         {first(4), first(8), first(20), {0, 4, 8, 12, 16}, {0, 1, 5, 9, 10, 11}}) {
-      for (int k = 0; k < 5; ++k) {
-        const auto kind = static_cast<CollectiveKind>(k);
-        for (const double bytes : {1e3, 1e6, 1e9}) {
-          const ProgramBuilder b = one_collective(members, 20, kind, Bytes(bytes));
-          const std::vector<Rank>& ranks = b.program.groups[0].members;
-          const auto algorithm = core::choose_algorithm(kind, ranks, Bytes(bytes), topology);
-          const double closed =
-              core::uncontended_time(
-                  core::collective_phases(algorithm, kind, ranks, Bytes(bytes), topology), topology)
-                  .value;
-          const double simulated = simulate(b.program, b.durations, cluster).duration().value;
-          EXPECT_NEAR(simulated, closed, 1e-9 * closed)
-              << core::collective_name(kind) << " of " << members.size();
-        }
-      }
+    core::Cluster cluster = dgx(5, fabric);
+    expect_the_uncontended_time(cluster);
+    for (const auto library : {core::CollectiveLibrary::Nccl, core::CollectiveLibrary::AllPairs}) {
+      cluster.collectives = costs_of(library);
+      expect_the_uncontended_time(cluster);
     }
   }
 }

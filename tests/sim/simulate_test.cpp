@@ -107,7 +107,7 @@ TEST(Simulate, ACollectiveStartsWithItsLastMember) {
   const double time =
       core::uncontended_time(
           core::collective_phases(
-              core::choose_algorithm(CollectiveKind::AllReduce, members, Bytes(20), topology),
+              core::choose_method(CollectiveKind::AllReduce, members, Bytes(20), topology),
               CollectiveKind::AllReduce, members, Bytes(20), topology),
           topology)
           .value;

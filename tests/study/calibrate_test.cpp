@@ -79,8 +79,8 @@ TEST(Calibration, FitsADeviceThatFilesCanHold) {
   EXPECT_GT(study::simulate_plan(inputs, program, {}).duration().value, 0);
 }
 
-// 5 communications for each size, all measured; the fitted link has a bandwidth, and no negative
-// latency.
+// 5 communications for each size, all measured; the fitted link has a bandwidth, and nothing of
+// it is negative.
 TEST(Calibration, FitsALinkToTheFabricProbe) {
   const core::Program probe = study::fabric_probe(2, {16, 4096, 65536});
   engine::ExecuteOptions options;
@@ -90,9 +90,10 @@ TEST(Calibration, FitsALinkToTheFabricProbe) {
   for (const auto& sample : samples) EXPECT_GT(sample.duration.value, 0);
   core::Device device;
   device.memory_bandwidth = core::BytesPerSecond(1e10);
-  const core::LinkCost link = study::fit_device_link(study::one_node(device, 2, 2), samples);
-  EXPECT_GE(link.latency.value, 0);
-  EXPECT_GT(link.bandwidth.value, 0);
+  const study::FabricFit fit = study::fit_fabric(study::one_node(device, 2, 2), samples);
+  EXPECT_GE(fit.link.latency.value, 0);
+  EXPECT_GT(fit.link.bandwidth.value, 0);
+  EXPECT_GT(fit.reduction.value_or(core::BytesPerSecond(1)).value, 0);
 }
 
 TEST(Calibration, RefusesAnOddNumberOfRanks) {

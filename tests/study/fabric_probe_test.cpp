@@ -20,31 +20,41 @@ core::Cluster memory_node(int ranks) {
   core::Cluster cluster;
   cluster.name = "host";
   cluster.groups = {{type, 1}};
+  cluster.collectives.library = core::CollectiveLibrary::AllPairs;
   return cluster;
 }
 
 // Messages that take exactly 5 us + bytes / 4 GB/s.
-TEST(DeviceLinkFit, FindsLatencyAndBandwidthOfMessages) {
+TEST(FabricFit, FindsLatencyAndBandwidthOfMessages) {
   std::vector<study::FabricSample> samples;
   for (const double bytes : {4.0, 4096.0, 1e6, 16e6}) {
     samples.push_back({std::nullopt, core::Bytes(bytes), 5.0_us + core::Bytes(bytes) / 4.0_GBps});
   }
-  const core::LinkCost link = study::fit_device_link(memory_node(2), samples);
-  EXPECT_NEAR(link.latency.value, 5e-6, 1e-9);
-  EXPECT_NEAR(link.bandwidth.value / 4e9, 1.0, 1e-4);
+  const study::FabricFit fit = study::fit_fabric(memory_node(2), samples);
+  EXPECT_NEAR(fit.link.latency.value, 5e-6, 1e-9);
+  EXPECT_NEAR(fit.link.bandwidth.value / 4e9, 1.0, 1e-4);
 }
 
-// A ring all-reduce over 4 ranks takes 2·3·α + 2·3/4·S/β (core/network/collective_algorithm.h), and
-// with equal links no algorithm of the library needs less data.
-TEST(DeviceLinkFit, FindsTheLinkBehindAllReduces) {
+// The engine's algorithms over n = 4 ranks with α = 2 us, β = 8 GB/s, sums at r = 20 GB/s:
+//   all-reduce up to 8 KiB  α + 3·S/β + 4·S/r        all-gather      α + 3/4·S/β
+//   all-reduce beyond       2·α + 2·3/4·S/β + S/r    reduce-scatter  α + 3/4·S/β + S/r
+TEST(FabricFit, FindsTheLinkAndTheSumsBehindCollectives) {
+  const double alpha = 2e-6, beta = 8e9, r = 20e9;
   std::vector<study::FabricSample> samples;
-  for (const double bytes : {1e6, 4e6, 16e6, 64e6}) {
-    samples.push_back({core::CollectiveKind::AllReduce, core::Bytes(bytes),
-                       core::Seconds(6 * 2e-6 + 1.5 * bytes / 8e9)});
+  for (const double s : {64.0, 8192.0, 65536.0, 1e6, 16e6}) {
+    using Kind = core::CollectiveKind;
+    const double all =
+        s <= 8192 ? alpha + 3 * s / beta + 4 * s / r : 2 * alpha + 1.5 * s / beta + s / r;
+    samples.push_back({Kind::AllReduce, core::Bytes(s), core::Seconds(all)});
+    samples.push_back(
+        {Kind::ReduceScatter, core::Bytes(s), core::Seconds(alpha + 0.75 * s / beta + s / r)});
+    samples.push_back({Kind::AllGather, core::Bytes(s), core::Seconds(alpha + 0.75 * s / beta)});
   }
-  const core::LinkCost link = study::fit_device_link(memory_node(4), samples);
-  EXPECT_NEAR(link.latency.value, 2e-6, 2e-8);
-  EXPECT_NEAR(link.bandwidth.value / 8e9, 1.0, 1e-3);
+  const study::FabricFit fit = study::fit_fabric(memory_node(4), samples);
+  EXPECT_NEAR(fit.link.latency.value, alpha, 1e-9 * alpha);
+  EXPECT_NEAR(fit.link.bandwidth.value / beta, 1.0, 1e-6);
+  ASSERT_TRUE(fit.reduction);
+  EXPECT_NEAR(fit.reduction->value / r, 1.0, 1e-6);
 }
 
 TEST(FabricProbe, IsASoundProgram) {

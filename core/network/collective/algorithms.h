@@ -23,13 +23,38 @@ std::size_t entry_of(std::size_t members, int c, int channels);
 /// Adds transfers with equal ends together; sorted by (from, to).
 std::vector<Transfer> merged(std::vector<Transfer>);
 
-Seconds route_latency(const Topology&, Rank from, Rank to);
+/// What a step between two ranks takes: α and bytes in a protocol.
+class Steps {
+ public:
+  Steps(const Topology& topology, Protocol protocol)
+      : topology_(topology), cost_(protocol_cost(topology.collectives(), protocol)) {}
+
+  const Topology& topology() const { return topology_; }
+  const Collectives& costs() const { return topology_.collectives(); }
+  /// α of a step.
+  Seconds latency(Rank from, Rank to) const;
+  /// Bytes of the buffer as bytes on the route.
+  Bytes wire(Bytes bytes) const { return bytes * cost_.wire; }
+  /// Likewise between neighbours among `members` of one node: in a cube mesh a ring has only some
+  /// of a port's links (core/network/cube_mesh.h).
+  Bytes inside(Bytes bytes, const std::vector<Rank>& members) const;
+
+ private:
+  const Topology& topology_;
+  ProtocolCost cost_;
+};
 
 // Each of these is for at least two members.
-std::vector<CollectivePhase> ring(CollectiveKind, const Nodes&, Bytes, const Topology&);
-std::vector<CollectivePhase> tree_all_reduce(const Nodes&, Bytes, const Topology&);
-std::vector<CollectivePhase> hierarchical(CollectiveKind, const Nodes&, Bytes, const Topology&);
-std::vector<CollectivePhase> direct(CollectiveKind, const std::vector<Rank>&, Bytes,
-                                    const Topology&);
+std::vector<CollectivePhase> ring(CollectiveKind, const Nodes&, Bytes, const Steps&);
+std::vector<CollectivePhase> tree_all_reduce(const Nodes&, Bytes, const Steps&);
+std::vector<CollectivePhase> hierarchical(CollectiveKind, const Nodes&, Bytes, const Steps&);
+std::vector<CollectivePhase> direct(CollectiveKind, const std::vector<Rank>&, Bytes, const Steps&);
+std::vector<CollectivePhase> exchange(const std::vector<Rank>&, Bytes, const Steps&);
+std::vector<CollectivePhase> in_switch(const Nodes&, Bytes, const Steps&);
+
+/// Two trees over the nodes, each for half of `bytes`, between one member of each node, its head:
+/// transfers there and back go to `transfers`. Gives the latency of the way up and down.
+Seconds two_trees(const std::vector<Rank>& heads, Bytes bytes, const Steps&,
+                  std::vector<Transfer>& transfers);
 
 }  // namespace orrery::core::collective

@@ -13,19 +13,19 @@ namespace orrery::core::collective {
 namespace {
 
 std::vector<CollectivePhase> inside(CollectiveKind kind, const Nodes& nodes, Bytes bytes,
-                                    const Topology& topology) {
+                                    const Steps& steps) {
   std::vector<std::vector<CollectivePhase>> parts;
-  for (const std::vector<Rank>& node : nodes) parts.push_back(ring(kind, {node}, bytes, topology));
+  for (const std::vector<Rank>& node : nodes) parts.push_back(ring(kind, {node}, bytes, steps));
   return together(parts);
 }
 
 std::vector<CollectivePhase> across(CollectiveKind kind, const Nodes& nodes, Bytes bytes,
-                                    const Topology& topology) {
+                                    const Steps& steps) {
   std::vector<std::vector<CollectivePhase>> parts;
   for (std::size_t j = 0; j < nodes.front().size(); ++j) {
     Nodes rail;
     for (const std::vector<Rank>& node : nodes) rail.push_back({node[j]});
-    parts.push_back(ring(kind, rail, bytes / static_cast<double>(nodes.front().size()), topology));
+    parts.push_back(ring(kind, rail, bytes / static_cast<double>(nodes.front().size()), steps));
   }
   return together(parts);
 }
@@ -37,13 +37,13 @@ void append(std::vector<CollectivePhase>& phases, std::vector<CollectivePhase> m
 }  // namespace
 
 std::vector<CollectivePhase> hierarchical(CollectiveKind kind, const Nodes& nodes, Bytes bytes,
-                                          const Topology& topology) {
+                                          const Steps& steps) {
   const bool scatters = kind != CollectiveKind::AllGather;
   const bool gathers = kind != CollectiveKind::ReduceScatter;
   std::vector<CollectivePhase> phases;
-  if (scatters) append(phases, inside(CollectiveKind::ReduceScatter, nodes, bytes, topology));
-  append(phases, across(kind, nodes, bytes, topology));
-  if (gathers) append(phases, inside(CollectiveKind::AllGather, nodes, bytes, topology));
+  if (scatters) append(phases, inside(CollectiveKind::ReduceScatter, nodes, bytes, steps));
+  append(phases, across(kind, nodes, bytes, steps));
+  if (gathers) append(phases, inside(CollectiveKind::AllGather, nodes, bytes, steps));
   return phases;
 }
 

@@ -6,24 +6,33 @@
 //
 // Over all four channels each of the eight members carries a quarter of what leaves its node.
 
-#include <numeric>
-
 #include "core/error.h"
 #include "core/network/collective/algorithms.h"
 
 namespace orrery::core::collective {
 namespace {
 
-/// Members in the order of channel `c`'s ring.
-std::vector<Rank> ring_order(const Nodes& nodes, int c, int channels) {
-  std::vector<Rank> order;
-  for (const std::vector<Rank>& node : nodes) {
+/// An edge of a ring; `inside` names the node that it stays in.
+struct Edge {
+  Rank from, to;
+  const std::vector<Rank>* inside = nullptr;
+};
+
+/// Edges of channel `c`'s ring; the last leads back to its first member.
+std::vector<Edge> ring_edges(const Nodes& nodes, int c, int channels) {
+  std::vector<Edge> edges;
+  for (std::size_t k = 0; k < nodes.size(); ++k) {
+    const std::vector<Rank>& node = nodes[k];
+    const std::vector<Rank>& next = nodes[(k + 1) % nodes.size()];
     const std::size_t entry = entry_of(node.size(), c, channels);
-    for (std::size_t i = 0; i < node.size(); ++i) {
-      order.push_back(node[(entry + i) % node.size()]);
+    const auto member = [&](std::size_t i) { return node[(entry + i) % node.size()]; };
+    for (std::size_t i = 0; i + 1 < node.size(); ++i) {
+      edges.push_back({member(i), member(i + 1), &node});
     }
+    edges.push_back({member(node.size() - 1), next[entry_of(next.size(), c, channels)],
+                     nodes.size() == 1 ? &node : nullptr});
   }
-  return order;
+  return edges;
 }
 
 struct RingShape {
@@ -32,13 +41,14 @@ struct RingShape {
   bool open = false;  ///< Nothing enters the root.
 };
 
-RingShape shape_of(CollectiveKind kind, double n) {
+/// @param ends  Collectives::ring_ends.
+RingShape shape_of(CollectiveKind kind, double n, double ends) {
   switch (kind) {
     case CollectiveKind::AllReduce:
-      return {2 * (n - 1), 2 * (n - 1) / n, false};
+      return {2 * (n - 1), (2 * (n - 1) + ends) / n, false};
     case CollectiveKind::ReduceScatter:
     case CollectiveKind::AllGather:
-      return {n - 1, (n - 1) / n, false};
+      return {n - 1, (n - 1 + ends) / n, false};
     case CollectiveKind::Broadcast:
       return {n - 1, 1, true};
     case CollectiveKind::AllToAll:
@@ -50,25 +60,25 @@ RingShape shape_of(CollectiveKind kind, double n) {
 }  // namespace
 
 std::vector<CollectivePhase> ring(CollectiveKind kind, const Nodes& nodes, Bytes bytes,
-                                  const Topology& topology) {
+                                  const Steps& steps) {
   const Rank root = nodes.front().front();
   const int channels = channels_of(nodes);
   CollectivePhase phase;
   for (int c = 0; c < channels; ++c) {
-    const std::vector<Rank> order = ring_order(nodes, c, channels);
-    const std::size_t n = order.size();
-    const RingShape shape = shape_of(kind, static_cast<double>(n));
+    const std::vector<Edge> edges = ring_edges(nodes, c, channels);
+    const auto n = static_cast<double>(edges.size());
+    const RingShape shape = shape_of(kind, n, steps.costs().ring_ends);
+    const Bytes share = bytes * (shape.share / channels);
     Seconds around;
-    for (std::size_t i = 0; i < n; ++i) {
-      const Rank from = order[i];
-      const Rank to = order[(i + 1) % n];
-      if (shape.open && to == root) continue;
-      phase.transfers.push_back({from, to, bytes * (shape.share / channels)});
-      if (c == 0) around += route_latency(topology, from, to);
+    for (const Edge& edge : edges) {
+      if (shape.open && edge.to == root) continue;
+      phase.transfers.push_back(
+          {edge.from, edge.to,
+           edge.inside != nullptr ? steps.inside(share, *edge.inside) : steps.wire(share)});
+      if (c == 0) around += steps.latency(edge.from, edge.to);
     }
     // A block passes `steps` edges one after another: each edge's α counts in proportion.
-    const double edges = static_cast<double>(shape.open ? n - 1 : n);
-    if (c == 0) phase.latency = around * (shape.steps / edges);
+    if (c == 0) phase.latency = around * (shape.steps / (shape.open ? n - 1 : n));
   }
   phase.transfers = merged(std::move(phase.transfers));
   return {phase};

@@ -30,39 +30,53 @@ int height_of(std::size_t nodes) {
   return height;
 }
 
+/// What a byte of an edge counts between nodes. The busiest of three or four nodes has three edges.
+double edge_wire(std::size_t nodes, const Collectives& costs) {
+  if (!costs.tree_wire) return 1.0;
+  return *costs.tree_wire * (nodes == 3 || nodes == 4 ? 4.0 / 3.0 : 1.0);
+}
+
 }  // namespace
 
-std::vector<CollectivePhase> tree_all_reduce(const Nodes& nodes, Bytes bytes,
-                                             const Topology& topology) {
-  const int channels = channels_of(nodes);
-  const std::size_t n = nodes.size();
-  CollectivePhase phase;
-  Seconds across;  // Longest α of an edge between nodes.
-  Seconds chain;   // Longest Σ α of a node's chain.
-  for (int c = 0; c < channels; ++c) {
-    const auto head = [&](std::size_t node) {
-      return nodes[node][entry_of(nodes[node].size(), c, channels)];
-    };
-    const Bytes part = bytes / channels;
-    for (std::size_t i = 0; i < n; ++i) {
-      Seconds along;
-      const std::size_t entry = entry_of(nodes[i].size(), c, channels);
-      for (std::size_t j = 0; j + 1 < nodes[i].size(); ++j) {
-        const Rank a = nodes[i][(entry + j) % nodes[i].size()];
-        const Rank b = nodes[i][(entry + j + 1) % nodes[i].size()];
-        add_both_ways(phase.transfers, a, b, part);
-        along += route_latency(topology, b, a);
-      }
-      chain = std::max(chain, along);
-      if (i == 0) continue;
-      const std::size_t parent = (i - 1) / 2;
-      add_both_ways(phase.transfers, head(i), head(parent), part / 2);
-      add_both_ways(phase.transfers, head(n - 1 - i), head(n - 1 - parent), part / 2);
-      across = std::max({across, route_latency(topology, head(i), head(parent)),
-                         route_latency(topology, head(n - 1 - i), head(n - 1 - parent))});
+Seconds two_trees(const std::vector<Rank>& heads, Bytes bytes, const Steps& steps,
+                  std::vector<Transfer>& transfers) {
+  const std::size_t n = heads.size();
+  const Bytes half = steps.wire(bytes * (edge_wire(n, steps.costs()) / 2));
+  Seconds across;  // Longest α of an edge.
+  for (std::size_t i = 1; i < n; ++i) {
+    const std::size_t parent = (i - 1) / 2;
+    for (const auto& [a, b] :
+         {std::pair(heads[i], heads[parent]), std::pair(heads[n - 1 - i], heads[n - 1 - parent])}) {
+      add_both_ways(transfers, a, b, half);
+      across = std::max(across, steps.latency(a, b));
     }
   }
-  phase.latency = 2 * (chain + height_of(n) * across);
+  return across * (2 * height_of(n));
+}
+
+std::vector<CollectivePhase> tree_all_reduce(const Nodes& nodes, Bytes bytes, const Steps& steps) {
+  const int channels = channels_of(nodes);
+  const Bytes part = bytes / channels;
+  const Bytes in_chain = part * steps.costs().tree_wire.value_or(1.0);
+  CollectivePhase phase;
+  Seconds across, chain;  // Between nodes and back; longest Σ α of a node's chain.
+  for (int c = 0; c < channels; ++c) {
+    std::vector<Rank> heads;
+    for (const std::vector<Rank>& node : nodes) {
+      const std::size_t entry = entry_of(node.size(), c, channels);
+      heads.push_back(node[entry]);
+      Seconds along;
+      for (std::size_t j = 0; j + 1 < node.size(); ++j) {
+        const Rank a = node[(entry + j) % node.size()];
+        const Rank b = node[(entry + j + 1) % node.size()];
+        add_both_ways(phase.transfers, a, b, steps.inside(in_chain, node));
+        along += steps.latency(b, a);
+      }
+      chain = std::max(chain, along);
+    }
+    across = std::max(across, two_trees(heads, part, steps, phase.transfers));
+  }
+  phase.latency = 2 * chain + across;
   phase.transfers = merged(std::move(phase.transfers));
   return {phase};
 }
