@@ -104,7 +104,7 @@ struct Cluster {
   std::string name;
   std::vector<NodeGroup> groups;
   Network network;
-  Collectives collectives;
+  Collectives collectives{};
 
   int nodes() const;
   int devices() const;

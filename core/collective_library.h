@@ -9,7 +9,7 @@
 // where α and β are a link's (Cluster), `steps` and `bytes` the algorithm's, and `step` and `wire`
 // the protocol's: LL sends 4 bytes of data with 4 bytes of flag and waits for nothing, LL128 120
 // with 8, Simple data alone but a fence with each block.
-// Source: NCCL 2.28, src/graph/tuning.cc and src/device/prims_ll128.h.
+// Source: NCCL (2026), src/graph/tuning.cc, src/device/prims_ll.h, prims_ll128.h.
 
 #include <optional>
 
@@ -46,8 +46,8 @@ struct Collectives {
   /// The first and the last block of a pass over a ring overlap with nothing: as if each rank sent
   /// so many blocks of S/n more.
   double ring_ends = 0.0;
-  /// Bytes on a link per byte of a tree, which then counts with four edges a node from three nodes
-  /// on, as NCCL counts. Without it: 1, and the edges that there are.
+  /// Bytes on a link per byte of a tree, which then counts with two edges in a chain and four a node
+  /// from three nodes on, as NCCL counts. Without it: 1, and the edges that there are.
   std::optional<double> tree_wire;
   std::optional<InSwitchCost> in_switch;
 

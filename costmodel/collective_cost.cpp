@@ -140,9 +140,11 @@ Seconds tree_all_reduce(Bytes bytes, const Ground& g) {
   const double m = g.where.members_per_node;
   const Bytes chain = bytes * (g.wire_inside() * g.fabric.collectives.tree_wire.value_or(1.0));
   if (g.where.nodes == 1) {
-    const double neighbours = m > 2 ? 2 : 1;
+    const bool counts_two = m > 2 || g.fabric.collectives.tree_wire;
+    const Bytes port = chain * (counts_two ? 2.0 : 1.0);
     return g.inside() * (2 * (m - 1)) +
-           transfer_time({chain * neighbours, Bytes(0), chain * (2 * (m - 1))}, g.where, g.fabric);
+           transfer_time({port, Bytes(0), (m > 2 ? chain : port) * (2 * (m - 1))}, g.where,
+                         g.fabric);
   }
   const Trees across = trees(g);
   const Traffic traffic{chain * (2 * (m - 1) / m), bytes * (across.share / m),

@@ -17,7 +17,7 @@ Machines read_machines(const std::filesystem::path& path) {
   for (core::TableReader& entry : reader.tables("machine")) {
     const std::string label = entry.text("label");
     const auto cluster = core::read_cluster(core::resolve_beside(path, entry.text("cluster")));
-    Machine machine{cluster.groups.front().type, cluster.network};
+    Machine machine{cluster.groups.front().type, cluster.network, cluster.collectives};
     if (entry.has("device")) {
       machine.node.device = core::read_device(core::resolve_beside(path, entry.text("device")));
     }
@@ -43,6 +43,7 @@ core::Cluster cluster_of(const Machine& machine, int devices, int per_node,
   }
   node.network_cards = std::min(node.network_cards, std::max(1, node.devices));
   cluster.network = machine.network;
+  cluster.collectives = machine.collectives;
   cluster.groups = {{node, (devices + node.devices - 1) / node.devices}};
   return cluster;
 }

@@ -14,11 +14,12 @@ namespace orrery::study {
 struct Machine {
   core::NodeType node;
   core::Network network;
+  core::Collectives collectives;
 };
 
 using Machines = std::map<std::string, Machine>;
 
-/// [[machine]] tables with `label`, `cluster` (a cluster file: its first node type and network),
+/// [[machine]] tables with `label`, `cluster` (a cluster file: its first node type, network and library),
 /// optionally `device` (a device file in place of that cluster's), and `source`.
 /// @throws ConfigError
 Machines read_machines(const std::filesystem::path&);

@@ -30,10 +30,17 @@ int height_of(std::size_t nodes) {
   return height;
 }
 
-/// What a byte of an edge counts between nodes. The busiest of three or four nodes has three edges.
+/// What a byte of an edge counts between nodes, as if the busiest had four edges from three nodes
+/// on; the busiest of three or four has three.
 double edge_wire(std::size_t nodes, const Collectives& costs) {
   if (!costs.tree_wire) return 1.0;
   return *costs.tree_wire * (nodes == 3 || nodes == 4 ? 4.0 / 3.0 : 1.0);
+}
+
+/// What a byte of a chain counts within nodes. Two devices alone have one edge, not two.
+double chain_wire(const Nodes& nodes, const Collectives& costs) {
+  if (!costs.tree_wire) return 1.0;
+  return *costs.tree_wire * (nodes.size() == 1 && nodes.front().size() == 2 ? 2.0 : 1.0);
 }
 
 }  // namespace
@@ -57,7 +64,7 @@ Seconds two_trees(const std::vector<Rank>& heads, Bytes bytes, const Steps& step
 std::vector<CollectivePhase> tree_all_reduce(const Nodes& nodes, Bytes bytes, const Steps& steps) {
   const int channels = channels_of(nodes);
   const Bytes part = bytes / channels;
-  const Bytes in_chain = part * steps.costs().tree_wire.value_or(1.0);
+  const Bytes in_chain = part * chain_wire(nodes, steps.costs());
   CollectivePhase phase;
   Seconds across, chain;  // Between nodes and back; longest Σ α of a node's chain.
   for (int c = 0; c < channels; ++c) {
