@@ -73,6 +73,7 @@ struct DensePlan {
   /// Ranks that see different samples: data · sharding.
   int data_ways() const { return data * sharding; }
   int devices() const { return data * sharding * pipeline * context * tensor; }
+  auto operator<=>(const DensePlan&) const = default;
 };
 
 enum class UpdateMode { Synchronous, BoundedStaleness, Asynchronous, Geo };

@@ -62,6 +62,8 @@ std::string_view buffer_kind_name(BufferKind kind) {
       return "optimizer state";
     case BufferKind::Activations:
       return "activations";
+    case BufferKind::Logits:
+      return "logits";
     case BufferKind::Workspace:
       return "workspace";
     case BufferKind::Communication:

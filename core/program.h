@@ -69,6 +69,7 @@ enum class BufferKind {
   Gradients,
   OptimizerState,
   Activations,
+  Logits,  ///< The output layer's product, and its gradient in place.
   Workspace,
   Communication,
   Input,
@@ -240,6 +241,8 @@ struct ParameterTensor {
 struct Parameters {
   std::vector<ParameterTensor> tensors;
   std::int64_t elements = 0;  ///< Of the flat buffer, padded so that every slice is equal.
+  /// Of a transformer's stage: the first element of each of its layers, and the end of the last.
+  std::vector<std::int64_t> layer_bounds;
   std::optional<BufferId> values;
   std::optional<BufferId> gradients;
   std::vector<BufferId> optimizer_state;

@@ -49,7 +49,9 @@ MemoryTerm memory_term(const core::Buffer& buffer) {
     case core::BufferKind::OptimizerState:
       return MemoryTerm::Optimizer;
     case core::BufferKind::Activations:
-      return buffer.name == "logits" ? MemoryTerm::Logits : MemoryTerm::Activations;
+      return MemoryTerm::Activations;
+    case core::BufferKind::Logits:
+      return MemoryTerm::Logits;
     case core::BufferKind::Workspace:
       return MemoryTerm::Workspace;
     case core::BufferKind::Communication:

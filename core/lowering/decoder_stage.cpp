@@ -136,7 +136,8 @@ void DecoderStage::add_head_buffers() {
   head.norm = activation("head.norm", {own_rows_, model_.hidden}, microbatch);
   head.norm_statistics = buffer("head.norm.statistics", DType::Float32, {own_rows_, statistics},
                                 BufferKind::Statistics, microbatch);
-  head.logits = activation("logits", {rows_, vocab_rows_}, microbatch);
+  head.logits =
+      buffer("logits", job_.precision, {rows_, vocab_rows_}, BufferKind::Logits, microbatch);
   head.statistics = buffer("cross_entropy.statistics", DType::Float32, {rows_, 3},
                            BufferKind::Statistics, BufferScope::Call);
   head.all_statistics = head.statistics;

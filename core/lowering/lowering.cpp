@@ -15,26 +15,6 @@
 namespace orrery::core {
 namespace {
 
-/// Group slots that the roles of a dense plan have, in slot order. Groups of one rank have none.
-struct SlotUse {
-  GroupKind kind;
-  std::vector<Axis> axes;
-};
-
-std::vector<SlotUse> slots_of(const DensePlan& plan) {
-  std::vector<SlotUse> slots;
-  const auto add = [&](GroupKind kind, std::vector<Axis> axes, int size) {
-    if (size > 1) slots.push_back({kind, std::move(axes)});
-  };
-  add(GroupKind::Tensor, {Axis::Tensor}, plan.tensor);
-  add(GroupKind::Sharding, {Axis::Sharding}, plan.sharding);
-  add(GroupKind::Data, {Axis::Data}, plan.data);
-  add(GroupKind::Model, {Axis::Tensor, Axis::Pipeline, Axis::Sharding},
-      plan.tensor * plan.pipeline * plan.sharding);
-  add(GroupKind::World, {Axis::Tensor, Axis::Pipeline, Axis::Sharding, Axis::Data}, plan.devices());
-  return slots;
-}
-
 class DenseLowering {
  public:
   DenseLowering(const Plan& plan, const Model& model, const Job& job)
@@ -44,7 +24,7 @@ class DenseLowering {
         plan_(*plan.dense),
         job_(job),
         grid_(plan_),
-        slots_(slots_of(plan_)),
+        slots_(dense_groups(plan_)),
         ties_stages_(model_.tied_embeddings && plan_.pipeline > 1) {}
 
   Program lower() {
@@ -59,6 +39,12 @@ class DenseLowering {
     return std::move(program_);
   }
 
+  Role lower_stage(int stage) const {
+    const int count = microbatches(plan_, job_.global_batch);
+    const auto passes = pipeline_passes(pipeline_shape(plan_, count));
+    return stage_role(stage, passes[static_cast<std::size_t>(stage)]);
+  }
+
  private:
   bool first(int stage) const { return stage == 0; }
   bool last(int stage) const { return stage == plan_.pipeline - 1; }
@@ -69,7 +55,7 @@ class DenseLowering {
 
   StageSlots stage_slots(int stage, Role& role) const {
     StageSlots result;
-    for (const SlotUse& use : slots_) {
+    for (const DenseGroup& use : slots_) {
       const GroupSlot slot(role.group_slots.size());
       role.group_slots.push_back(use.kind);
       if (use.kind == GroupKind::Tensor) result.tensor = slot;
@@ -145,7 +131,7 @@ class DenseLowering {
     result.stage = grid_.coordinate(rank, Axis::Pipeline);
     result.role = RoleId(result.stage);
     result.data_way = grid_.data_way(rank);
-    for (const SlotUse& use : slots_) result.groups.push_back(group(rank, use.kind, use.axes));
+    for (const DenseGroup& use : slots_) result.groups.push_back(group(rank, use.kind, use.axes));
     if (tied(result.stage)) result.groups.push_back(tied_group(rank));
     const int p = plan_.pipeline;
     if (receives(result.stage)) {
@@ -183,7 +169,7 @@ class DenseLowering {
   const DensePlan& plan_;
   const Job& job_;
   RankGrid grid_;
-  std::vector<SlotUse> slots_;
+  std::vector<DenseGroup> slots_;
   bool ties_stages_;
   Program program_;
   std::map<std::pair<GroupKind, Rank>, GroupId> group_of_;
@@ -197,6 +183,10 @@ Program lower(const Plan& plan, const Model& model, const Cluster& cluster, cons
   }
   if (plan.sparse) return lower_sparse(plan, model, cluster, job);
   return DenseLowering(plan, model, job).lower();
+}
+
+Role lower_stage(const Plan& plan, const Model& model, const Job& job, int stage) {
+  return DenseLowering(plan, model, job).lower_stage(stage);
 }
 
 }  // namespace orrery::core

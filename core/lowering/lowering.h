@@ -13,4 +13,8 @@ namespace orrery::core {
 /// @throws ConfigError where why_invalid() names a reason.
 Program lower(const Plan&, const Model&, const Cluster&, const Job&);
 
+/// The role of one pipeline stage of a valid dense plan, as lower() makes it: for who asks what a
+/// stage costs, whatever ranks it runs on. It depends on no other stage's number of layers.
+Role lower_stage(const Plan&, const Model&, const Job&, int stage);
+
 }  // namespace orrery::core

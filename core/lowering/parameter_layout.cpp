@@ -45,7 +45,12 @@ class LayoutBuilder {
 
   StageParameters build() {
     if (slice_.first) add_embedding();
-    for (int l = 0; l < slice_.layers(); ++l) add_layer(slice_.model_layer(l));
+    std::vector<std::int64_t>& bounds = result_.parameters.layer_bounds;
+    for (int l = 0; l < slice_.layers(); ++l) {
+      bounds.push_back(next_);
+      add_layer(slice_.model_layer(l));
+    }
+    bounds.push_back(next_);
     if (slice_.last) add_head();
     result_.parameters.elements = next_;
     return std::move(result_);

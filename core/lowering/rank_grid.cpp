@@ -70,4 +70,20 @@ int RankGrid::data_way(Rank rank) const {
   return coordinate(rank, Axis::Data) * degree(Axis::Sharding) + coordinate(rank, Axis::Sharding);
 }
 
+std::vector<DenseGroup> dense_groups(const DensePlan& plan) {
+  const DenseGroup all[] = {
+      {GroupKind::Tensor, {Axis::Tensor}},
+      {GroupKind::Sharding, {Axis::Sharding}},
+      {GroupKind::Data, {Axis::Data}},
+      {GroupKind::Model, {Axis::Tensor, Axis::Pipeline, Axis::Sharding}},
+      {GroupKind::World, {Axis::Tensor, Axis::Pipeline, Axis::Sharding, Axis::Data}}};
+  std::vector<DenseGroup> groups;
+  for (const DenseGroup& group : all) {
+    int size = 1;
+    for (const Axis axis : group.axes) size *= degree_of(plan, axis);
+    if (size > 1) groups.push_back(group);
+  }
+  return groups;
+}
+
 }  // namespace orrery::core

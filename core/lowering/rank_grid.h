@@ -7,6 +7,7 @@
 
 #include "core/ids.h"
 #include "core/plan.h"
+#include "core/program.h"
 
 namespace orrery::core {
 
@@ -33,5 +34,15 @@ class RankGrid {
   std::map<Axis, AxisPlace> places_;
   int ranks_ = 1;
 };
+
+/// A kind of group that a plan's ranks form: those that differ only along `axes`.
+struct DenseGroup {
+  GroupKind kind;
+  std::vector<Axis> axes;
+};
+
+/// The groups of a dense plan in the order of its roles' slots. Groups of one rank have none, and
+/// that of tied embeddings, which no axes span, is not here.
+std::vector<DenseGroup> dense_groups(const DensePlan&);
 
 }  // namespace orrery::core
