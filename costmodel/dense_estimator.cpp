@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
-#include <set>
 
 #include "core/error.h"
-#include "core/lowering/parameter_layout.h"
+#include "core/lowering/pipeline_schedule.h"
 #include "core/lowering/rank_grid.h"
 #include "costmodel/compute_cost.h"
 
@@ -16,21 +16,20 @@ namespace {
 
 using core::Axis;
 using core::Bytes;
-using core::CollectiveKind;
 using core::Rank;
 using core::Seconds;
 
 constexpr double kGiB = 1073741824.0;
 
-bool is_first(int stage) { return stage == 0; }
-bool is_last(const core::DensePlan& plan, int stage) { return stage == plan.pipeline - 1; }
-int chunks_of(const core::DensePlan& plan) { return plan.pipeline * plan.virtual_stages; }
-int layers_of(const core::DensePlan& plan, int stage) {
-  int layers = 0;
-  for (int c = stage; c < chunks_of(plan); c += plan.pipeline) {
-    layers += plan.layers_per_stage[static_cast<std::size_t>(c)];
-  }
-  return layers;
+StageEnds ends_of(int index, int count) { return {index == 0, index == count - 1}; }
+
+/// Position of the entry that `same` says is alike, added where there is none.
+template <class Kind, class Same, class Make>
+std::size_t kind_index(std::vector<Kind>& kinds, Same same, Make make) {
+  const auto found = std::find_if(kinds.begin(), kinds.end(), same);
+  const auto index = static_cast<std::size_t>(found - kinds.begin());
+  if (found == kinds.end()) kinds.push_back(make());
+  return index;
 }
 
 }  // namespace
@@ -60,64 +59,190 @@ double ranks_per_core(const core::Cluster& cluster) {
 
 DenseEstimator::DenseEstimator(const core::Model& model, const core::Cluster& cluster,
                                const core::Job& job)
-    : model_(model.transformer.value()),
+    : model_(model),
       cluster_(cluster),
       job_(job),
       device_(slowest_device(cluster, job.precision)),
       ranks_per_core_(ranks_per_core(cluster)),
-      fabric_(fabric_cost(cluster)) {}
+      fabric_(fabric_cost(cluster)),
+      group_costs_(cluster) {}
 
-// ---- groups --------------------------------------------------------------------------------
+// ---- what plans have in common -------------------------------------------------------------
 
-GroupCost DenseEstimator::group_cost(const core::DensePlan& plan,
-                                     const std::vector<Axis>& axes) const {
-  const std::vector<Rank> members = core::RankGrid(plan).group(Rank(0), axes);
-  const auto placed = [&](Company company) {
-    if (const auto where = placement_of(members, cluster_, company)) return *where;
-    // Unequal numbers on its nodes: taken as equal, rounded up.
-    std::set<int> nodes;
-    for (const Rank rank : members) nodes.insert(cluster_.node_of(rank.value));
-    GroupPlacement where;
-    where.nodes = static_cast<int>(nodes.size());
-    where.members_per_node = (static_cast<int>(members.size()) + where.nodes - 1) / where.nodes;
-    where.users_per_card = where.users_per_node = where.members_per_node;
-    return where;
-  };
-  return {placed(Company::Alone), placed(Company::WholeNodes)};
-}
-
-DenseEstimator::Groups DenseEstimator::groups_of(const core::DensePlan& plan) const {
-  Groups groups;
-  groups.tensor = group_cost(plan, {Axis::Tensor});
-  groups.data = group_cost(plan, {Axis::Data});
-  groups.sharding = group_cost(plan, {Axis::Sharding});
-  groups.model = group_cost(plan, {Axis::Tensor, Axis::Pipeline, Axis::Sharding});
-  groups.world = group_cost(plan, {Axis::Tensor, Axis::Pipeline, Axis::Sharding, Axis::Data});
-  if (model_.tied_embeddings && plan.pipeline > 1) {
-    const core::RankGrid grid(plan);
-    const std::vector<Rank> ends = {Rank(0),
-                                    grid.moved(Rank(0), Axis::Pipeline, plan.pipeline - 1)};
-    const auto alone = placement_of(ends, cluster_, Company::Alone);
-    const auto shared = placement_of(ends, cluster_, Company::WholeNodes);
-    groups.tied = {*alone, *shared};
+const StageProfile& DenseEstimator::profile(const core::DensePlan& plan, StageEnds ends) const {
+  StageQuestion question{passes_alone(plan), ends, {}};
+  question.groups = group_costs_.within_stage(plan, core::dense_groups(question.plan));
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = profiles_.find(question);
+    if (known != profiles_.end()) return known->second;
   }
-  return groups;
+  StageProfile result = profile_stage(question, model_, device_, fabric_, job_);
+  const std::lock_guard lock(mutex_);
+  return profiles_.try_emplace(std::move(question), std::move(result)).first->second;
 }
 
-Seconds DenseEstimator::collective(CollectiveKind kind, double bytes,
-                                   const GroupCost& group) const {
-  const auto method = choose_method(kind, Bytes(bytes), group.alone, fabric_);
-  return collective_time(method, kind, Bytes(bytes), group.shared, fabric_);
+const StepTemplate& DenseEstimator::step_template(const core::DensePlan& plan, StageEnds ends,
+                                                  int layers) const {
+  StepQuestion question{step_alone(plan), ends, layers};
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = step_templates_.find(question);
+    if (known != step_templates_.end()) return known->second;
+  }
+  StepTemplate result(question, model_, device_, job_);
+  const std::lock_guard lock(mutex_);
+  return step_templates_.try_emplace(std::move(question), std::move(result)).first->second;
 }
 
-Seconds DenseEstimator::message_time_between(const core::DensePlan& plan, int stage,
-                                             Bytes bytes) const {
+const std::vector<PassMoment>& DenseEstimator::moments(const core::PipelineShape& shape,
+                                                       int stage) const {
+  const std::pair key{shape, stage};
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = moments_.find(key);
+    if (known != moments_.end()) return known->second;
+  }
+  std::vector<PassMoment> result = fullest_moments(shape, stage);
+  const std::lock_guard lock(mutex_);
+  return moments_.try_emplace(key, std::move(result)).first->second;
+}
+
+// ---- the passes ----------------------------------------------------------------------------
+
+void DenseEstimator::add_chunks(const core::DensePlan& plan, PlanPasses& result) const {
+  const int count = plan.pipeline * plan.virtual_stages;
+  for (int c = 0; c < count; ++c) {
+    const StageEnds ends = ends_of(c, count);
+    const int layers = plan.layers_per_stage[static_cast<std::size_t>(c)];
+    result.kind_of_chunk.push_back(kind_index(
+        result.chunks,
+        [&](const AlikeChunks& kind) { return kind.ends == ends && kind.layers == layers; },
+        [&]() -> AlikeChunks {
+          const StageProfile& one = profile(plan, ends);
+          return {.ends = ends,
+                  .layers = layers,
+                  .profile = &one,
+                  .forward = one.forward.makespan.at(layers) * ranks_per_core_,
+                  .backward = one.backward.makespan.at(layers) * ranks_per_core_,
+                  .weight_grad = one.weight_grad.makespan.at(layers) * ranks_per_core_,
+                  .ahead = one.ahead * ranks_per_core_};
+        }));
+  }
+}
+
+void DenseEstimator::add_stages(const core::DensePlan& plan, PlanPasses& result) const {
+  std::vector<std::size_t> chunks;
+  for (int s = 0; s < plan.pipeline; ++s) {
+    const StageEnds ends = ends_of(s, plan.pipeline);
+    chunks.clear();
+    for (auto c = static_cast<std::size_t>(s); c < result.kind_of_chunk.size();
+         c += static_cast<std::size_t>(plan.pipeline)) {
+      chunks.push_back(result.kind_of_chunk[c]);
+    }
+    result.kind_of_stage.push_back(kind_index(
+        result.stages,
+        [&](const AlikeStages& kind) { return kind.ends == ends && kind.chunks == chunks; },
+        [&] {
+          AlikeStages kind{.ends = ends, .chunks = chunks, .fullest = s, .passes = Seconds(0)};
+          for (const std::size_t c : chunks) {
+            kind.layers += result.chunks[c].layers;
+            kind.passes += result.chunks[c].passes();
+          }
+          return kind;
+        }));
+  }
+}
+
+void DenseEstimator::add_peaks(PlanPasses& result) const {
+  // A schedule that keeps for the weight gradients what it no longer saves may be fullest anywhere;
+  // the others fill a stage the more the earlier it stands.
+  const bool anywhere = core::splits_backward(result.shape.schedule);
+  std::vector<Bytes> largest(result.stages.size());
+  std::vector<PassMemory> chunks;
+  for (int s = 0; s < result.shape.stages; ++s) {
+    const std::size_t k = result.kind_of_stage[static_cast<std::size_t>(s)];
+    AlikeStages& kind = result.stages[k];
+    if (!anywhere && kind.fullest != s) continue;
+    chunks.clear();
+    for (const std::size_t c : kind.chunks) {
+      chunks.push_back(result.chunks[c].profile->memory(result.chunks[c].layers));
+    }
+    const MemoryByTerm peak = peak_of_passes(chunks, moments(result.shape, s));
+    if (total(peak) <= largest[k]) continue;
+    largest[k] = total(peak);
+    kind.fullest = s;
+    kind.peak = peak;
+  }
+}
+
+PlanPasses DenseEstimator::passes(const core::DensePlan& plan) const {
+  PlanPasses result;
+  result.shape = core::pipeline_shape(plan, core::microbatches(plan, job_.global_batch));
+  add_chunks(plan, result);
+  add_stages(plan, result);
+  add_peaks(result);
+  Seconds once, slowest;
+  for (const std::size_t c : result.kind_of_chunk) {
+    const AlikeChunks& chunk = result.chunks[c];
+    once += chunk.forward + chunk.backward - chunk.ahead;
+  }
+  for (const AlikeStages& stage : result.stages) slowest = std::max(slowest, stage.passes);
+  result.lower_bound = std::max(once, slowest * result.shape.microbatches);
+  return result;
+}
+
+std::vector<int> DenseEstimator::balanced_layers(const core::DensePlan& plan) const {
+  const int count = plan.pipeline * plan.virtual_stages;
+  std::vector<int> layers(static_cast<std::size_t>(count), 1);
+  std::vector<const StageProfile*> chunks;
+  for (int c = 0; c < count; ++c) {
+    // Chunks between the first and the last are alike.
+    const bool known = c > 1 && c < count - 1;
+    chunks.push_back(known ? chunks.back() : &profile(plan, ends_of(c, count)));
+  }
+  const auto load = [&](std::size_t c) { return chunks[c]->passes(layers[c]); };
+  for (int left = model_.transformer->layers - count; left > 0; --left) {
+    std::size_t least = 0;
+    for (std::size_t c = 1; c < layers.size(); ++c) {
+      if (load(c) < load(least)) least = c;
+    }
+    ++layers[least];
+  }
+  return layers;
+}
+
+// ---- once a step ---------------------------------------------------------------------------
+
+PlanSteps DenseEstimator::steps(const core::DensePlan& plan) const {
+  PlanSteps result;
+  const PlanGroups groups = group_costs_.of(plan);
+  // In the order in which add_stages() meets them.
+  std::vector<std::pair<StageEnds, std::vector<int>>> kinds;
+  for (int s = 0; s < plan.pipeline; ++s) {
+    std::pair<StageEnds, std::vector<int>> kind(ends_of(s, plan.pipeline), {});
+    for (auto c = static_cast<std::size_t>(s); c < plan.layers_per_stage.size();
+         c += static_cast<std::size_t>(plan.pipeline)) {
+      kind.second.push_back(plan.layers_per_stage[c]);
+    }
+    if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) continue;
+    const int layers = std::accumulate(kind.second.begin(), kind.second.end(), 0);
+    StepProfile& step = result.of_kind.emplace_back(
+        step_template(plan, kind.first, layers).profile(groups, fabric_));
+    step.begin *= ranks_per_core_;
+    kinds.push_back(std::move(kind));
+  }
   const core::RankGrid grid(plan);
-  const int stride = grid.moved(Rank(0), Axis::Pipeline, 1).value;
-  // The last stage's chunks go on in the first one's.
-  const int next = (stage + 1) % plan.pipeline;
-  const int from = grid.moved(Rank(0), Axis::Pipeline, std::min(stage, next)).value;
-  const int to = grid.moved(Rank(0), Axis::Pipeline, std::max(stage, next)).value;
+  for (int s = 0; s < plan.pipeline; ++s) {
+    result.routes.push_back(route(grid, s, (s + 1) % plan.pipeline));
+  }
+  return result;
+}
+
+MessageRoute DenseEstimator::route(const core::RankGrid& grid, int from_stage, int to_stage) const {
+  const int from = grid.moved(Rank(0), Axis::Pipeline, std::min(from_stage, to_stage)).value;
+  const int to = grid.moved(Rank(0), Axis::Pipeline, std::max(from_stage, to_stage)).value;
+  const int stride = grid.stride(Axis::Pipeline);
   // Neighbouring ranks of the stage send at the same time, each to its own peer.
   const int last = std::min(to + stride, cluster_.devices()) - 1;
   const int node = cluster_.node_of(from);
@@ -127,246 +252,155 @@ Seconds DenseEstimator::message_time_between(const core::DensePlan& plan, int st
   const int users = std::min(stride, (type.devices + cards - 1) / cards);
   const bool same_leaf = fabric_.nodes_per_leaf == 0 ||
                          node / fabric_.nodes_per_leaf == there / fabric_.nodes_per_leaf;
-  return message_time(bytes, node == there, same_leaf, node == there ? stride : users, fabric_);
+  return {node == there, same_leaf, node == there ? stride : users};
 }
 
-// ---- stages --------------------------------------------------------------------------------
-
-const StageProfile& DenseEstimator::profile(const core::DensePlan& plan, int chunk,
-                                            const GroupCost& tensor) const {
-  const StageQuestion question{.first = is_first(chunk),
-                               .last = chunk == chunks_of(plan) - 1,
-                               .tensor = plan.tensor,
-                               .microbatch = plan.microbatch,
-                               .recompute = plan.recompute,
-                               .sequence_parallel = plan.sequence_parallel,
-                               .split = core::splits_backward(plan.schedule),
-                               .tensor_alone = tensor.alone,
-                               .tensor_shared = tensor.shared};
-  {
-    const std::lock_guard lock(mutex_);
-    const auto known = profiles_.find(question);
-    if (known != profiles_.end()) return known->second;
+PipelineStages DenseEstimator::pipeline(const PlanPasses& passes, const PlanSteps& steps) const {
+  PipelineStages stages;
+  const std::size_t count = passes.kind_of_chunk.size();
+  for (std::size_t c = 0; c < count; ++c) {
+    const AlikeChunks& kind = passes.chunks[passes.kind_of_chunk[c]];
+    stages.forward.push_back(kind.forward);
+    stages.backward.push_back(kind.backward);
+    stages.weight_grad.push_back(kind.weight_grad);
+    stages.ahead.push_back(kind.ahead);
+    if (c + 1 == count) break;
+    const MessageRoute& route = steps.routes[c % steps.routes.size()];
+    stages.message.push_back(message_time(kind.profile->message, route.same_node, route.same_leaf,
+                                          route.users, fabric_));
   }
-  const StageProfile result = profile_stage(question, model_, device_, fabric_, job_);
-  const std::lock_guard lock(mutex_);
-  return profiles_.try_emplace(question, result).first->second;
-}
-
-StageBuckets DenseEstimator::buckets(const core::DensePlan& plan, int stage) const {
-  const BucketKey key{is_first(stage), is_last(plan, stage), plan.tensor, plan.sharding};
-  const std::lock_guard lock(mutex_);
-  const auto known = buckets_.find(key);
-  if (known != buckets_.end()) return known->second;
-  const core::StageParameters parameters = core::stage_parameters(
-      model_, {{{0, 1}}, is_first(stage), is_last(plan, stage), plan.tensor, plan.sharding});
-  StageBuckets result;
-  std::size_t next = 0;
-  if (parameters.has_embedding_bucket) result.embedding = parameters.buckets[next++].count;
-  result.layer = parameters.buckets[next++].count;
-  if (parameters.has_head_bucket) result.head = parameters.buckets[next].count;
-  if (parameters.token_embedding) {
-    result.tied = parameters.token_embedding->count;
-  } else if (parameters.output_weight) {
-    result.tied = parameters.output_weight->count;
-  }
-  return buckets_.try_emplace(key, result).first->second;
-}
-
-DenseEstimator::Stages DenseEstimator::passes_of(const core::DensePlan& plan,
-                                                 const GroupCost& tensor) const {
-  Stages stages;
-  for (int c = 0; c < chunks_of(plan); ++c) {
-    // Chunks between the first and the last are alike.
-    const bool alike = c > 1 && c + 1 < chunks_of(plan);
-    stages.profile.push_back(alike ? stages.profile.back() : &profile(plan, c, tensor));
-    const StageProfile& one = *stages.profile.back();
-    const int layers = plan.layers_per_stage[static_cast<std::size_t>(c)];
-    stages.pipeline.forward.push_back(one.forward.makespan.at(layers) * ranks_per_core_);
-    stages.pipeline.backward.push_back(one.backward.makespan.at(layers) * ranks_per_core_);
-    stages.pipeline.weight_grad.push_back(one.weight_grad.makespan.at(layers) * ranks_per_core_);
-    stages.pipeline.ahead.push_back(one.ahead * ranks_per_core_);
-  }
-  for (int s = 0; s < plan.pipeline; ++s) {
-    const bool alike = s > 1 && !is_last(plan, s);
-    stages.buckets.push_back(alike ? stages.buckets.back() : buckets(plan, s));
-    stages.pipeline.begin.push_back(begin_time(stages.buckets.back().elements(layers_of(plan, s))));
-  }
+  for (const std::size_t k : passes.kind_of_stage) stages.begin.push_back(steps.of_kind[k].begin);
   return stages;
 }
 
-DenseEstimator::Stages DenseEstimator::stages_of(const core::DensePlan& plan,
-                                                 const Groups& groups) const {
-  Stages stages = passes_of(plan, groups.tensor);
-  for (int c = 0; c + 1 < chunks_of(plan); ++c) {
-    stages.pipeline.message.push_back(message_time_between(
-        plan, c % plan.pipeline, stages.profile[static_cast<std::size_t>(c)]->message));
+PlanFinish plan_finish(const PlanPasses& passes, const std::vector<Seconds>& finish_of_chunks) {
+  PlanFinish finish;
+  for (const AlikeStages& stage : passes.stages) {
+    finish.of_kind.emplace_back(stage.chunks.size());
   }
-  const int m = core::microbatches(plan, job_.global_batch);
-  stages.finish = pipeline_finish(core::pipeline_shape(plan, m), stages.pipeline);
-  stages.stage_finish = stage_finish(stages.finish, plan.pipeline);
-  return stages;
+  const std::size_t stages = passes.kind_of_stage.size();
+  for (std::size_t c = 0; c < finish_of_chunks.size(); ++c) {
+    Seconds& latest = finish.of_kind[passes.kind_of_stage[c % stages]][c / stages];
+    latest = std::max(latest, finish_of_chunks[c]);
+  }
+  for (std::size_t c = 0; c < finish_of_chunks.size(); c += stages) {
+    finish.first_stage = std::max(finish.first_stage, finish_of_chunks[c]);
+  }
+  return finish;
 }
 
-Seconds DenseEstimator::begin_time(std::int64_t elements) const {
-  // Gradients, loss, squared norm.
-  return compute(core::Zero{elements}) + compute(core::Zero{1}) * 2;
-}
-
-Seconds DenseEstimator::passes_of_stage(const core::DensePlan& plan, const Stages& stages,
-                                        int stage) const {
-  Seconds sum;
-  for (auto c = static_cast<std::size_t>(stage); c < stages.profile.size();
-       c += static_cast<std::size_t>(plan.pipeline)) {
-    sum +=
-        stages.pipeline.forward[c] + stages.pipeline.backward[c] + stages.pipeline.weight_grad[c];
-  }
-  return sum;
-}
-
-Seconds DenseEstimator::lower_bound(const core::DensePlan& plan) const {
-  const Stages stages = passes_of(plan, group_cost(plan, {Axis::Tensor}));
-  // Each stage must run all its passes, and stage 0 waits for the first and the last of the others.
-  Seconds once, slowest;
-  for (std::size_t c = 0; c < stages.pipeline.forward.size(); ++c) {
-    once += stages.pipeline.forward[c] + stages.pipeline.backward[c] - stages.pipeline.ahead[c];
-  }
-  for (int s = 0; s < plan.pipeline; ++s) {
-    slowest = std::max(slowest, passes_of_stage(plan, stages, s));
-  }
-  const int m = core::microbatches(plan, job_.global_batch);
-  return std::max(once, slowest * m);
-}
-
-std::vector<int> DenseEstimator::balanced_layers(const core::DensePlan& plan) const {
-  const Stages stages = passes_of(plan, group_cost(plan, {Axis::Tensor}));
-  std::vector<int> layers(static_cast<std::size_t>(chunks_of(plan)), 1);
-  const auto load = [&](std::size_t s) { return stages.profile[s]->passes(layers[s]); };
-  for (int left = model_.layers - chunks_of(plan); left > 0; --left) {
-    std::size_t least = 0;
-    for (std::size_t s = 1; s < layers.size(); ++s) {
-      if (load(s) < load(least)) least = s;
+EndOfStep DenseEstimator::end_of_step(const PlanPasses& passes, const PlanSteps& steps,
+                                      const PlanFinish& finish) const {
+  std::vector<EndingStage> stages(passes.stages.size());
+  for (std::size_t k = 0; k < stages.size(); ++k) {
+    stages[k].step = &steps.of_kind[k];
+    stages[k].ends = passes.stages[k].ends;
+    for (std::size_t c = 0; c < passes.stages[k].chunks.size(); ++c) {
+      const AlikeChunks& chunk = passes.chunks[passes.stages[k].chunks[c]];
+      stages[k].chunks.push_back({&chunk.profile->gradients, chunk.layers, finish.of_kind[k][c]});
     }
-    ++layers[least];
   }
-  return layers;
+  return costmodel::end_of_step(stages, ranks_per_core_);
 }
 
 // ---- memory --------------------------------------------------------------------------------
 
-DenseEstimator::Fullest DenseEstimator::fullest(const core::DensePlan& plan) const {
-  const GroupCost tensor = group_cost(plan, {Axis::Tensor});
+DenseEstimator::Fullest DenseEstimator::fullest(const PlanPasses& passes,
+                                                const PlanSteps& steps) const {
   Fullest most;
-  for (int s = 0; s < plan.pipeline; ++s) {
-    const MemoryByTerm memory = memory_of(plan, s, tensor);
-    if (total(memory) > total(most.memory)) most = {s, memory};
+  Bytes largest;
+  for (std::size_t k = 0; k < passes.stages.size(); ++k) {
+    MemoryByTerm memory = steps.of_kind[k].persistent + passes.stages[k].peak;
+    memory[static_cast<std::size_t>(MemoryTerm::Reserved)] += device_.reserved;
+    const Bytes sum = total(memory);
+    if (sum <= largest) continue;
+    largest = sum;
+    most = {passes.stages[k].fullest, memory};
   }
   return most;
 }
 
-MemoryByTerm DenseEstimator::memory_of(const core::DensePlan& plan, int stage,
-                                       const GroupCost& tensor) const {
-  std::vector<PassMemory> chunks;
-  for (int c = stage; c < chunks_of(plan); c += plan.pipeline) {
-    const int layers = plan.layers_per_stage[static_cast<std::size_t>(c)];
-    chunks.push_back(profile(plan, c, tensor).memory(layers));
-  }
-  const std::int64_t elements = buckets(plan, stage).elements(layers_of(plan, stage));
-  MemoryByTerm memory = persistent_memory(elements, plan.sharding, job_) +
-                        peak_of_passes(chunks, moments(plan, stage));
-  memory[static_cast<std::size_t>(MemoryTerm::Reserved)] += device_.reserved;
-  return memory;
+Infeasible DenseEstimator::too_large(const Fullest& most) const {
+  return {.reason = Infeasible::Reason::Memory,
+          .why = fmt::format("stage {} needs {:.1f} GiB on each device, {} has {:.1f} GiB",
+                             most.stage, total(most.memory).value / kGiB, device_.name,
+                             device_.memory.value / kGiB),
+          .needed = total(most.memory),
+          .available = device_.memory};
 }
 
-std::vector<PassMoment> DenseEstimator::moments(const core::DensePlan& plan, int stage) const {
-  const auto shape = core::pipeline_shape(plan, core::microbatches(plan, job_.global_batch));
-  const std::pair key{shape, stage};
-  {
-    const std::lock_guard lock(mutex_);
-    const auto known = moments_.find(key);
-    if (known != moments_.end()) return known->second;
-  }
-  const std::vector<PassMoment> result = fullest_moments(shape, stage);
-  const std::lock_guard lock(mutex_);
-  return moments_.try_emplace(key, result).first->second;
+std::optional<Infeasible> DenseEstimator::does_not_fit(const core::DensePlan& plan) const {
+  const Fullest most = fullest(passes(plan), steps(plan));
+  if (total(most.memory) <= device_.memory) return std::nullopt;
+  return too_large(most);
 }
 
 // ---- the estimate --------------------------------------------------------------------------
 
-std::optional<Infeasible> DenseEstimator::does_not_fit(const core::DensePlan& plan) const {
-  const auto [stage, memory] = fullest(plan);
-  if (total(memory) <= device_.memory) return std::nullopt;
-  return Infeasible{
-      .reason = Infeasible::Reason::Memory,
-      .why = fmt::format("stage {} needs {:.1f} GiB on each device, {} has {:.1f} GiB", stage,
-                         total(memory).value / kGiB, device_.name, device_.memory.value / kGiB),
-      .needed = total(memory),
-      .available = device_.memory};
-}
-
 Estimate DenseEstimator::estimate(const core::DensePlan& plan) const {
-  const Groups groups = groups_of(plan);
-  const Stages stages = stages_of(plan, groups);
-  Estimate result = add_up(plan, stages, end_of_step(plan, groups, stages));
-  const Fullest most = fullest(plan);
+  const PlanPasses all_passes = passes(plan);
+  const PlanSteps all_steps = steps(plan);
+  const PipelineStages stages = pipeline(all_passes, all_steps);
+  const PlanFinish finish = plan_finish(all_passes, pipeline_finish(all_passes.shape, stages));
+  const EndOfStep end = end_of_step(all_passes, all_steps, finish);
+  Estimate result = add_up(plan, all_passes, stages, finish.first_stage, end);
+  const Fullest most = fullest(all_passes, all_steps);
   result.memory = most.memory;
   result.fullest_stage = most.stage;
   return result;
 }
 
-Estimate DenseEstimator::add_up(const core::DensePlan& plan, const Stages& stages,
+Seconds DenseEstimator::computing(const AlikeChunks& chunk) const {
+  const StageProfile& profile = *chunk.profile;
+  return (profile.forward.compute.at(chunk.layers) + profile.backward.compute.at(chunk.layers) +
+          profile.weight_grad.compute.at(chunk.layers)) *
+         ranks_per_core_;
+}
+
+Estimate DenseEstimator::add_up(const core::DensePlan& plan, const PlanPasses& all_passes,
+                                const PipelineStages& pipeline, Seconds pipeline_time,
                                 const EndOfStep& end) const {
-  const int m = core::microbatches(plan, job_.global_batch);
-  const PipelineStages& pipeline = stages.pipeline;
-  int slowest = 0;
-  Seconds computing;  // Of all stages, per microbatch.
-  const auto passes = [&](int s) { return passes_of_stage(plan, stages, s); };
-  const auto sum_of = [&](int s, auto of_profile) {
-    Seconds sum;
-    for (int c = s; c < chunks_of(plan); c += plan.pipeline) {
-      const auto chunk = static_cast<std::size_t>(c);
-      sum += of_profile(*stages.profile[chunk], plan.layers_per_stage[chunk]);
-    }
-    return sum * ranks_per_core_;
-  };
-  const auto compute = [&](int s) {
-    return sum_of(s, [](const StageProfile& one, int layers) {
-      return one.forward.compute.at(layers) + one.backward.compute.at(layers) +
-             one.weight_grad.compute.at(layers);
-    });
-  };
-  for (int s = 0; s < plan.pipeline; ++s) {
-    if (passes(s) > passes(slowest)) slowest = s;
-    computing += compute(s);
+  const int m = all_passes.shape.microbatches;
+  Seconds all_computing;  // Of all stages, per microbatch.
+  for (const std::size_t c : all_passes.kind_of_chunk) {
+    all_computing += computing(all_passes.chunks[c]);
+  }
+  const AlikeStages& slowest =
+      *std::max_element(all_passes.stages.begin(), all_passes.stages.end(),
+                        [](const auto& a, const auto& b) { return a.passes < b.passes; });
+  Seconds slowest_computing, recompute;
+  for (const std::size_t c : slowest.chunks) {
+    const AlikeChunks& chunk = all_passes.chunks[c];
+    slowest_computing += computing(chunk);
+    recompute += chunk.profile->backward.recompute.at(chunk.layers) * (ranks_per_core_ * m);
   }
   PipelineStages free_messages = pipeline;
   for (Seconds& message : free_messages.message) message = Seconds(0);
-  const auto finish = pipeline_finish(core::pipeline_shape(plan, m), free_messages);
-  const Seconds without_messages = *std::max_element(finish.begin(), finish.end());
+  const Seconds without_messages =
+      plan_finish(all_passes, pipeline_finish(all_passes.shape, free_messages)).first_stage;
   const Seconds begin = pipeline.begin.front();
-  const Seconds recompute =
-      sum_of(slowest, [](const StageProfile& one,
-                         int layers) { return one.backward.recompute.at(layers); }) *
-      m;
+  const Seconds after = end.end - pipeline_time;
+  const Seconds optimizer = std::min(end.computing, after);
 
   Estimate result;
   result.devices = plan.devices();
   result.microbatches = m;
   result.memory_available = device_.memory;
-  result.step = stages.pipeline_time() + end.all;
+  result.step = end.end;
   const auto term = [&](TimeTerm t) -> Seconds& {
     return result.time[static_cast<std::size_t>(t)];
   };
-  term(TimeTerm::Compute) = compute(slowest) * m - recompute;
+  term(TimeTerm::Compute) = slowest_computing * m - recompute;
   term(TimeTerm::Recompute) = recompute;
-  term(TimeTerm::TensorCommunication) = (passes(slowest) - compute(slowest)) * m;
-  term(TimeTerm::PipelineBubble) = without_messages - begin - passes(slowest) * m;
-  term(TimeTerm::PipelineCommunication) = stages.pipeline_time() - without_messages;
-  term(TimeTerm::Optimizer) = begin + end.optimizer;
-  term(TimeTerm::GradientCommunication) = end.all - end.optimizer;
+  term(TimeTerm::TensorCommunication) = (slowest.passes - slowest_computing) * m;
+  term(TimeTerm::PipelineBubble) = without_messages - begin - slowest.passes * m;
+  term(TimeTerm::PipelineCommunication) = pipeline_time - without_messages;
+  term(TimeTerm::Optimizer) = begin + optimizer;
+  term(TimeTerm::GradientCommunication) = after - optimizer;
   result.speed_of_one =
-      job_.global_batch / (computing * (1.0 * m * plan.tensor * plan.data_ways())).value;
-  result.mfu = model_flops_per_token(model_, job_.sequence) * job_.global_batch * job_.sequence /
+      job_.global_batch / (all_computing * (1.0 * m * plan.tensor * plan.data_ways())).value;
+  result.mfu = model_flops_per_token(*model_.transformer, job_.sequence) * job_.global_batch *
+               job_.sequence /
                (matrix_peak(device_, job_.precision) * result.step * result.devices).value;
   result.tokens_per_second = job_.global_batch * job_.sequence / result.step.value;
   add_rates(result, device_, job_);

@@ -1,36 +1,76 @@
 #pragma once
-// Estimates many dense plans of one model, cluster and job: what plans have in common (a stage's
-// profile, its parameters) is worked out once.
+// Estimates many dense plans of one model, cluster and job: what plans have in common (profiles of
+// stages, placements of groups) is worked out once.
 //
-//   step = pipeline, from the zeroing of gradients on (costmodel/pipeline_cost.h) + end of step
-//
-// The end of the step follows core/lowering/decoder_step.cpp: buckets are reduced in backward order
-// beside the last backward pass, then the norm, the updates, and the gathering of the parameters.
+//   step = pipeline, from the zeroing of gradients on (costmodel/pipeline_cost.h)
+//        + end of step (costmodel/end_of_step.h)
 
-#include <algorithm>
 #include <map>
 #include <mutex>
-#include <tuple>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "costmodel/collective_cost.h"
+#include "costmodel/end_of_step.h"
 #include "costmodel/estimate.h"
+#include "costmodel/group_cost.h"
 #include "costmodel/pipeline_cost.h"
+#include "costmodel/pipeline_occupancy.h"
 #include "costmodel/stage_profile.h"
+#include "costmodel/step_profile.h"
 
 namespace orrery::costmodel {
 
-/// Elements of a stage's parameter buckets; 0 where the stage has none.
-struct StageBuckets {
-  std::int64_t embedding = 0, layer = 0, head = 0;
-  std::int64_t tied = 0;  ///< Of the token embedding that another stage holds too.
-  std::int64_t elements(int layers) const { return embedding + layer * layers + head; }
+/// Chunks of a plan's layers that cost the same.
+struct AlikeChunks {
+  StageEnds ends;
+  int layers = 0;
+  const StageProfile* profile = nullptr;
+  core::Seconds forward, backward, weight_grad, ahead;  ///< Passes of one microbatch.
+  core::Seconds passes() const { return forward + backward + weight_grad; }
 };
 
-/// A group of ranks, as its collectives cost.
-struct GroupCost {
-  GroupPlacement alone, shared;
+/// Stages of a plan that cost the same.
+struct AlikeStages {
+  StageEnds ends;
+  std::vector<std::size_t> chunks;  ///< Their kinds, in model order.
+  int layers = 0;                   ///< Of all chunks.
+  int fullest = 0;                  ///< Of them, the stage whose passes need most memory.
+  MemoryByTerm peak{};              ///< Of its passes.
+  core::Seconds passes;             ///< Of one microbatch.
+};
+
+/// The passes of a plan's stages.
+struct PlanPasses {
+  core::PipelineShape shape;
+  std::vector<AlikeChunks> chunks;
+  std::vector<std::size_t> kind_of_chunk;  ///< In model order.
+  std::vector<AlikeStages> stages;
+  std::vector<std::size_t> kind_of_stage;
+  /// No more than the step's time: each stage runs all its passes, and stage 0 waits for the first
+  /// and the last of the others.
+  core::Seconds lower_bound;
+};
+
+/// When the last passes of a plan's chunks end, and with them its stages'.
+struct PlanFinish {
+  /// Of each kind of stage, by chunk: the latest of such stages.
+  std::vector<std::vector<core::Seconds>> of_kind;
+  core::Seconds first_stage;  ///< The pipeline's time.
+};
+
+/// How a message travels from a stage to the next.
+struct MessageRoute {
+  bool same_node = true, same_leaf = true;
+  int users = 1;  ///< Devices that send through the busiest link at once.
+  auto operator<=>(const MessageRoute&) const = default;
+};
+
+/// What a plan's stages do once a step, and the routes between them.
+struct PlanSteps {
+  std::vector<StepProfile> of_kind;  ///< By kind of stage, as in PlanPasses.
+  std::vector<MessageRoute> routes;  ///< From each stage to the next; from the last to the first.
 };
 
 /// Safe to use from several threads; every answer depends on its plan alone. On a cluster of
@@ -46,85 +86,55 @@ class DenseEstimator {
   /// Why the plan's fullest stage does not fit its device's memory; absent where it does.
   std::optional<Infeasible> does_not_fit(const core::DensePlan&) const;
 
+  /// Layers per stage that level the stages' passes, the first one's embedding and the last one's
+  /// head included.
+  std::vector<int> balanced_layers(const core::DensePlan&) const;
+
+  // What an estimate is made of, for whoever keeps it from one plan to the next
+  // (costmodel/plan_timer.h).
+  PlanPasses passes(const core::DensePlan&) const;
+  PlanSteps steps(const core::DensePlan&) const;
+  PipelineStages pipeline(const PlanPasses&, const PlanSteps&) const;
+  EndOfStep end_of_step(const PlanPasses&, const PlanSteps&, const PlanFinish&) const;
   /// The stage whose devices need most, Device::reserved included.
   struct Fullest {
     int stage = 0;
     MemoryByTerm memory{};
   };
-  Fullest fullest(const core::DensePlan&) const;
-
-  /// No more than the estimate's step, at a fraction of its cost: the passes alone, without
-  /// messages and without the end of the step.
-  core::Seconds lower_bound(const core::DensePlan&) const;
-
-  /// Layers per stage that level the stages' passes, the first one's embedding and the last one's
-  /// head included.
-  std::vector<int> balanced_layers(const core::DensePlan&) const;
+  Fullest fullest(const PlanPasses&, const PlanSteps&) const;
+  Infeasible too_large(const Fullest&) const;
 
   const core::Device& device() const { return device_; }
+  const core::Cluster& cluster() const { return cluster_; }
 
  private:
-  struct Groups {
-    GroupCost tensor, data, sharding, model, world, tied;
-  };
-  /// The stages of one plan on the time axis. Chunks are those of the whole model, in its order.
-  struct Stages {
-    std::vector<const StageProfile*> profile;  ///< By chunk.
-    std::vector<StageBuckets> buckets;         ///< By stage.
-    PipelineStages pipeline;
-    std::vector<core::Seconds> finish;        ///< By chunk: end of its last backward pass.
-    std::vector<core::Seconds> stage_finish;  ///< By stage: end of its last pass.
-    core::Seconds pipeline_time() const {
-      return *std::max_element(stage_finish.begin(), stage_finish.end());
-    }
-  };
-  /// Times of one bucket at the end of a step.
-  struct BucketTimes {
-    core::Seconds scatter, reduce, gather;  ///< Collectives.
-    core::Seconds norm, update;             ///< On the compute stream.
-  };
-  struct StageBucketTimes {
-    BucketTimes embedding, layer, head;
-  };
-  /// What comes after the last backward pass of stage 0.
-  struct EndOfStep {
-    core::Seconds all, optimizer;
-  };
+  const StageProfile& profile(const core::DensePlan&, StageEnds) const;
+  const StepTemplate& step_template(const core::DensePlan&, StageEnds, int layers) const;
+  const std::vector<PassMoment>& moments(const core::PipelineShape&, int stage) const;
+  void add_chunks(const core::DensePlan&, PlanPasses&) const;
+  void add_stages(const core::DensePlan&, PlanPasses&) const;
+  void add_peaks(PlanPasses&) const;
+  MessageRoute route(const core::RankGrid&, int from_stage, int to_stage) const;
+  core::Seconds computing(const AlikeChunks&) const;
+  Estimate add_up(const core::DensePlan&, const PlanPasses&, const PipelineStages&,
+                  core::Seconds pipeline_time, const EndOfStep&) const;
 
-  GroupCost group_cost(const core::DensePlan&, const std::vector<core::Axis>&) const;
-  Groups groups_of(const core::DensePlan&) const;
-  const StageProfile& profile(const core::DensePlan&, int chunk, const GroupCost& tensor) const;
-  std::vector<PassMoment> moments(const core::DensePlan&, int stage) const;
-  MemoryByTerm memory_of(const core::DensePlan&, int stage, const GroupCost& tensor) const;
-  StageBuckets buckets(const core::DensePlan&, int stage) const;
-  core::Seconds message_time_between(const core::DensePlan&, int stage, core::Bytes) const;
-  core::Seconds passes_of_stage(const core::DensePlan&, const Stages&, int stage) const;
-  Stages passes_of(const core::DensePlan&, const GroupCost& tensor) const;
-  Stages stages_of(const core::DensePlan&, const Groups&) const;
-  core::Seconds collective(core::CollectiveKind, double bytes, const GroupCost&) const;
-  core::Seconds compute(const core::Operator&) const;
-  core::Seconds begin_time(std::int64_t elements) const;
-  BucketTimes bucket_times(const core::DensePlan&, const Groups&, std::int64_t elements) const;
-  std::vector<StageBucketTimes> all_bucket_times(const core::DensePlan&, const Groups&,
-                                                 const Stages&) const;
-  std::vector<core::Seconds> gradients_ready(const core::DensePlan&, const Groups&, const Stages&,
-                                             const std::vector<StageBucketTimes>&) const;
-  EndOfStep end_of_step(const core::DensePlan&, const Groups&, const Stages&) const;
-  Estimate add_up(const core::DensePlan&, const Stages&, const EndOfStep&) const;
-
-  const core::Transformer model_;
+  const core::Model model_;
   const core::Cluster& cluster_;
   const core::Job& job_;
   core::Device device_;
   double ranks_per_core_ = 1.0;  ///< CPU ranks that share one core; 1 where each has its own.
   FabricCost fabric_;
+  GroupCosts group_costs_;
 
-  using BucketKey = std::tuple<bool, bool, int, int>;
   mutable std::mutex mutex_;
   mutable std::map<StageQuestion, StageProfile> profiles_;
-  mutable std::map<BucketKey, StageBuckets> buckets_;
+  mutable std::map<StepQuestion, StepTemplate> step_templates_;
   mutable std::map<std::pair<core::PipelineShape, int>, std::vector<PassMoment>> moments_;
 };
+
+/// @param finish_of_chunks  pipeline_finish() of the plan.
+PlanFinish plan_finish(const PlanPasses&, const std::vector<core::Seconds>& finish_of_chunks);
 
 /// The device with the least matrix peak, given the least memory of all.
 core::Device slowest_device(const core::Cluster&, core::DType precision);

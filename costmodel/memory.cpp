@@ -7,11 +7,6 @@ namespace {
 
 using core::Bytes;
 
-Bytes& at(MemoryByTerm& memory, MemoryTerm term) { return memory[static_cast<std::size_t>(term)]; }
-
-// loss F[1], squared norm F[1], norm and clip factor F[2] (core/lowering/decoder_stage.h).
-constexpr double kStepScalars = 16.0;
-
 const MemoryByTerm& larger(const MemoryByTerm& a, const MemoryByTerm& b) {
   return total(b) > total(a) ? b : a;
 }
@@ -81,16 +76,16 @@ MemoryByTerm operator*(const MemoryByTerm& memory, double factor) {
   return scaled;
 }
 
-MemoryByTerm persistent_memory(std::int64_t elements, int sharding_ways, const core::Job& job) {
-  const auto n = static_cast<double>(elements);
-  const int element = core::dtype_bytes(job.precision);
-  const int full = core::dtype_bytes(core::DType::Float32);
-  const int states = core::optimizer_state_count(job.optimizer.kind) + (element < full ? 1 : 0);
+bool stands(const core::Buffer& buffer) {
+  return buffer.scope == core::BufferScope::Run && buffer.kind == core::BufferKind::Communication;
+}
+
+MemoryByTerm run_memory(const core::Role& role) {
   MemoryByTerm memory{};
-  at(memory, MemoryTerm::Weights) = Bytes(n * element);
-  at(memory, MemoryTerm::Gradients) = Bytes(n * full);
-  at(memory, MemoryTerm::Optimizer) = Bytes(n / sharding_ways * full * states);
-  at(memory, MemoryTerm::Activations) = Bytes(kStepScalars);
+  for (const core::Buffer& buffer : role.buffers) {
+    if (buffer.scope != core::BufferScope::Run || stands(buffer)) continue;
+    memory[static_cast<std::size_t>(memory_term(buffer))] += buffer.bytes();
+  }
   return memory;
 }
 

@@ -64,8 +64,12 @@ struct PassMemory {
       standing{};  ///< Buffers of communication that live throughout the step, of the stage.
 };
 
-/// Weights, gradients, optimizer state and the step's scalars of `elements` parameters on one rank.
-MemoryByTerm persistent_memory(std::int64_t elements, int sharding_ways, const core::Job&);
+/// Whether a buffer of communication lives throughout the step. Its size may be a microbatch's.
+bool stands(const core::Buffer&);
+
+/// Buffers of a role that live throughout, but those that stand: weights, gradients, optimizer state,
+/// the step's scalars.
+MemoryByTerm run_memory(const core::Role&);
 
 /// Standing buffers and the peak of the passes of one stage, by term at the instruction where the total is largest.
 /// @param chunks  Of the stage, in model order.

@@ -152,7 +152,7 @@ class Search {
     for (std::size_t k = 0; k < kKinds; ++k) {
       if (kKnownKinds[k].is(dense)) kind = of_kind[k].get();
     }
-    const double bound = dense_->lower_bound(dense).value;
+    const double bound = dense_->passes(dense).lower_bound.value;
     if (cutoff.excludes(bound) && (kind == nullptr || kind->excludes(bound))) return TooSlow{};
     const Estimate estimate = dense_->estimate(dense);
     cutoff.add(estimate.step.value);

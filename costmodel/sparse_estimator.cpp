@@ -66,24 +66,48 @@ class SparseCost {
   const core::Device& device() const { return device_; }
 
  private:
+  /// What a block is for, it says by its instructions.
   void set_part(const core::Block& block, Parts& p) const {
     const Seconds computing = busy(block, core::Stream::Compute);
-    if (block.name == "begin") p.begin = computing;
-    if (block.name == "pull") p.load = busy(block, core::Stream::Host);
-    if (block.name == "train") {
+    if (has<core::Pull>(block)) p.load = busy(block, core::Stream::Host);
+    if (has<core::Push>(block)) {
       p.train = computing;
       p.train_to_push = until_push(block);
     }
-    if (block.name == "serve pulls") p.pull = pulls(block);
-    if (block.name == "serve pushes") {
+    if (has<core::ServePull>(block)) p.pull = pulls(block);
+    if (has<core::ServePush>(block)) {
       p.push = pushes(block);
       p.sum_pushes = busy(block, core::Stream::Serve);
+    } else if (computes<core::UpdateTable>(block)) {
+      p.update_table = busy(block, core::Stream::Serve);
     }
-    if (block.name == "update table") p.update_table = busy(block, core::Stream::Serve);
-    if (block.name == "update") {
+    if (computes<core::OptimizerUpdate>(block)) {
       p.update_dense = computing;
       p.reduce = collectives(block);
+    } else if (starts_step(block)) {
+      p.begin = std::max(p.begin, computing);
     }
+  }
+
+  template <class Operation>
+  static bool has(const core::Block& block) {
+    return std::any_of(block.instructions.begin(), block.instructions.end(), [](const auto& i) {
+      return std::holds_alternative<Operation>(i.operation);
+    });
+  }
+  template <class Operator>
+  static bool computes(const core::Block& block) {
+    return std::any_of(block.instructions.begin(), block.instructions.end(), [](const auto& i) {
+      const auto* compute = std::get_if<core::Compute>(&i.operation);
+      return compute != nullptr && std::holds_alternative<Operator>(compute->op);
+    });
+  }
+  /// It only clears what the step sums up.
+  static bool starts_step(const core::Block& block) {
+    return std::all_of(block.instructions.begin(), block.instructions.end(), [](const auto& i) {
+      const auto* compute = std::get_if<core::Compute>(&i.operation);
+      return compute != nullptr && std::holds_alternative<core::Zero>(compute->op);
+    });
   }
 
   Seconds duration(const core::Instruction& i) const {

@@ -1,11 +1,12 @@
 #include "costmodel/stage_profile.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <optional>
 #include <vector>
 
-#include "core/lowering/decoder_stage.h"
-#include "core/lowering/dependencies.h"
+#include "core/error.h"
 #include "costmodel/compute_cost.h"
 
 namespace orrery::costmodel {
@@ -14,50 +15,22 @@ namespace {
 using core::Bytes;
 using core::Seconds;
 
-/// One stage of a few layers with its blocks, as lowering makes them.
-core::Role lowered_stage(const StageQuestion& question, int layers, const core::Transformer& model,
-                         const core::Job& job) {
-  core::DensePlan plan;
-  plan.tensor = question.tensor;
-  plan.microbatch = question.microbatch;
-  plan.recompute = question.recompute;
-  plan.sequence_parallel = question.sequence_parallel;
-  if (question.split) plan.schedule = core::PipelineSchedule::ZeroBubbleH1;
-  core::Role role;
-  core::StageSlots slots;
-  if (question.tensor > 1) {
-    slots.tensor = core::GroupSlot(role.group_slots.size());
-    role.group_slots.push_back(core::GroupKind::Tensor);
-  }
-  if (!question.first) slots.previous = core::PeerSlot(role.peer_slots++);
-  if (!question.last) slots.next = core::PeerSlot(role.peer_slots++);
-  const core::StageSlice slice{{{0, layers}}, question.first, question.last, question.tensor, 1};
-  const core::DecoderStage stage(model, plan, job, slice, slots, role);
-  role.blocks = {stage.forward(0), stage.backward(0)};
-  if (question.split) role.blocks.push_back(stage.weight_grad(0));
-  for (std::size_t b = 0; b < role.blocks.size(); ++b) {
-    role.step.push_back({core::BlockId(b), 0, {}});
-  }
-  core::add_frees(role);
-  core::add_dependencies(role);
-  return role;
-}
-
 struct BlockTime {
-  Seconds makespan, compute, recompute, head, ahead;
+  Seconds makespan, compute, recompute, ahead;
+  std::map<StagePart, Seconds> gradients;  ///< When those of each part are complete.
 };
 
-/// Runs a block's compute and tensor streams, each in order, with every wait; what other streams
-/// bring is there in time.
+/// Runs a block's streams, each in order, with every wait; what other stages and the data bring is
+/// there in time.
 class BlockTimer {
  public:
   BlockTimer(const StageQuestion& question, const core::Device& device, const FabricCost& fabric,
              core::DType precision)
       : question_(question), device_(device), fabric_(fabric), precision_(precision) {}
 
-  BlockTime time(const core::Block& block) const {
+  BlockTime time(const core::Block& block, const core::Role& role) const {
     BlockTime result;
-    Seconds compute_free, tensor_free;
+    std::array<Seconds, core::kStreams> free{};
     bool began = false;
     std::vector<Seconds> ends;
     ends.reserve(block.instructions.size());
@@ -66,39 +39,36 @@ class BlockTimer {
       for (const int wait : instruction.waits) {
         start = std::max(start, ends[static_cast<std::size_t>(wait)]);
       }
-      const bool computes = instruction.stream == core::Stream::Compute;
-      if (!computes && instruction.stream != core::Stream::Tensor) {
-        ends.push_back(start);
-        continue;
+      const Seconds duration = duration_of(instruction, role);
+      Seconds& stream = free[static_cast<std::size_t>(instruction.stream)];
+      stream = std::max(stream, start) + duration;
+      ends.push_back(stream);
+      if (const auto part = part_of(instruction.writes, role.parameters, false)) {
+        result.gradients[*part] = std::max(result.gradients[*part], stream);
       }
-      Seconds& free = computes ? compute_free : tensor_free;
-      const Seconds duration = duration_of(instruction);
-      free = std::max(free, start) + duration;
-      ends.push_back(free);
-      if (!computes) continue;
+      if (instruction.stream != core::Stream::Compute) continue;
+      result.makespan = stream;
       result.compute += duration;
       // The first instruction of the pass proper starts where its recomputation ended.
       if (!began && instruction.pass != core::Pass::Recompute) {
         began = true;
-        result.ahead = free - duration;
+        result.ahead = stream - duration;
       }
       if (instruction.pass == core::Pass::Recompute) result.recompute += duration;
-      if (instruction.label.rfind("head.", 0) == 0) result.head = free;
     }
-    result.makespan = compute_free;
     return result;
   }
 
  private:
-  Seconds duration_of(const core::Instruction& instruction) const {
+  Seconds duration_of(const core::Instruction& instruction, const core::Role& role) const {
+    if (instruction.stream == core::Stream::Host) return Seconds(0);
     if (const auto* compute = std::get_if<core::Compute>(&instruction.operation)) {
       return compute_time(*compute, device_, precision_);
     }
-    const auto& collective = std::get<core::Collective>(instruction.operation);
-    const auto method =
-        choose_method(collective.kind, collective.bytes, question_.tensor_alone, fabric_);
-    return collective_time(method, collective.kind, collective.bytes, question_.tensor_shared,
-                           fabric_);
+    const auto* collective = std::get_if<core::Collective>(&instruction.operation);
+    if (collective == nullptr) return Seconds(0);
+    const core::GroupKind kind = role.group_slots[collective->group.index()];
+    return collective_time(collective->kind, collective->bytes, question_.groups.of(kind), fabric_);
   }
 
   const StageQuestion& question_;
@@ -120,11 +90,12 @@ class MemoryWalk {
   PassMemory walk() {
     PassMemory result;
     result.standing = standing();
-    result.forward = run(role_.blocks[0]);
+    const std::vector<const core::Block*> passes = pass_blocks(role_);
+    result.forward = run(*passes[0]);
     result.saved = now_;
-    result.backward = run(role_.blocks[1]);
+    result.backward = run(*passes[1]);
     result.kept = now_;
-    if (role_.blocks.size() > 2) result.weight_grad = run(role_.blocks[2]);
+    if (passes.size() > 2) result.weight_grad = run(*passes[2]);
     return result;
   }
 
@@ -132,9 +103,7 @@ class MemoryWalk {
   MemoryByTerm standing() const {
     MemoryByTerm result{};
     for (const core::Buffer& buffer : role_.buffers) {
-      const bool stands =
-          buffer.scope == core::BufferScope::Run && buffer.kind == core::BufferKind::Communication;
-      if (stands) result[static_cast<std::size_t>(memory_term(buffer))] += buffer.bytes();
+      if (stands(buffer)) term(result, buffer) += buffer.bytes();
     }
     return result;
   }
@@ -173,16 +142,16 @@ class MemoryWalk {
       const core::Buffer& buffer = role_.buffers[view.buffer.index()];
       if (buffer.scope == core::BufferScope::Run || live_[view.buffer.index()]) continue;
       live_[view.buffer.index()] = true;
-      term(buffer) += buffer.bytes();
+      term(now_, buffer) += buffer.bytes();
     }
   }
   void release(core::BufferId id) {
     if (!live_[id.index()]) return;
     live_[id.index()] = false;
-    term(role_.buffers[id.index()]) -= role_.buffers[id.index()].bytes();
+    term(now_, role_.buffers[id.index()]) -= role_.buffers[id.index()].bytes();
   }
-  Bytes& term(const core::Buffer& buffer) {
-    return now_[static_cast<std::size_t>(memory_term(buffer))];
+  static Bytes& term(MemoryByTerm& memory, const core::Buffer& buffer) {
+    return memory[static_cast<std::size_t>(memory_term(buffer))];
   }
 
   const core::Role& role_;
@@ -213,6 +182,19 @@ PassTime pass_time(const BlockTime& two, const BlockTime& three) {
           .recompute = affine(two.recompute, three.recompute)};
 }
 
+GradientTimes gradient_times(const BlockTime& two, const BlockTime& three) {
+  const auto before_end = [](const BlockTime& time, StagePart part) {
+    const auto complete = time.gradients.find(part);
+    return complete == time.gradients.end() ? Seconds(0) : time.makespan - complete->second;
+  };
+  const auto of_layer = [&](int layer) { return before_end(two, {StagePart::Kind::Layer, layer}); };
+  const StagePart head{StagePart::Kind::Head, 0};
+  return {.embedding = before_end(two, {StagePart::Kind::Embedding, 0}),
+          .first_layer = of_layer(0),
+          .per_layer = of_layer(1) - of_layer(0),
+          .head = affine(before_end(two, head), before_end(three, head))};
+}
+
 /// Applies `combine` to each part of two memories.
 template <class Combine>
 PassBytes combined(const PassBytes& a, const PassBytes& b, Combine combine) {
@@ -241,25 +223,63 @@ PassMemory StageProfile::memory(int layers) const {
                   });
 }
 
-StageProfile profile_stage(const StageQuestion& question, const core::Transformer& model,
+Seconds GradientTimes::before_end(StagePart part, int layers) const {
+  switch (part.kind) {
+    case StagePart::Kind::Embedding:
+      return embedding;
+    case StagePart::Kind::Layer:
+      return first_layer + per_layer * part.layer;
+    case StagePart::Kind::Head:
+      return head.at(layers);
+  }
+  core::check_failed("StagePart", "unknown part", __FILE__, __LINE__);
+}
+
+Seconds StageProfile::passes(int layers) const {
+  return forward.makespan.at(layers) + backward.makespan.at(layers) +
+         weight_grad.makespan.at(layers);
+}
+
+core::DensePlan passes_alone(const core::DensePlan& plan) {
+  core::DensePlan alone = plan;
+  alone.layers_per_stage.clear();
+  alone.pipeline = alone.virtual_stages = 1;
+  alone.schedule = order_free(plan.schedule);
+  alone.pass_times.reset();
+  // Up to stage 1, sharding and data parallelism are the end of the step's business.
+  if (alone.sharding_stage <= 1) {
+    alone.data = alone.sharding = 1;
+    alone.sharding_stage = 0;
+  }
+  alone.bucket.reset();
+  alone.overlap_gradients = true;
+  return alone;
+}
+
+StageProfile profile_stage(const StageQuestion& question, const core::Model& model,
                            const core::Device& device, const FabricCost& fabric,
                            const core::Job& job) {
-  const core::Role two = lowered_stage(question, 2, model, job);
-  const core::Role three = lowered_stage(question, 3, model, job);
+  const auto lowered = [&](int layers) {
+    return lowered_stage(question.plan, question.ends, layers, model, job);
+  };
+  const core::Role two = lowered(2);
+  const core::Role three = lowered(3);
   const BlockTimer timer(question, device, fabric, job.precision);
+  const auto times = [&](const core::Role& role) {
+    std::vector<BlockTime> of_passes;
+    for (const core::Block* pass : pass_blocks(role)) of_passes.push_back(timer.time(*pass, role));
+    return of_passes;
+  };
+  const std::vector<BlockTime> of_two = times(two);
+  const std::vector<BlockTime> of_three = times(three);
   StageProfile profile;
-  const BlockTime backward = timer.time(two.blocks[1]);
-  profile.forward = pass_time(timer.time(two.blocks[0]), timer.time(three.blocks[0]));
-  profile.backward = pass_time(backward, timer.time(three.blocks[1]));
-  profile.head_backward = backward.head;
-  if (question.split) {
-    const BlockTime weight_grad = timer.time(two.blocks[2]);
-    profile.weight_grad = pass_time(weight_grad, timer.time(three.blocks[2]));
-    profile.head_backward = weight_grad.head;
-  }
-  if (!question.last) profile.ahead = backward.ahead;
+  profile.forward = pass_time(of_two[0], of_three[0]);
+  profile.backward = pass_time(of_two[1], of_three[1]);
+  if (of_two.size() > 2) profile.weight_grad = pass_time(of_two[2], of_three[2]);
+  profile.gradients = gradient_times(of_two.back(), of_three.back());
+  if (!question.ends.last) profile.ahead = of_two[1].ahead;
   profile.message = message_of(two);
-  profile.memory_of_one = MemoryWalk(lowered_stage(question, 1, model, job)).walk();
+  profile.memory_of_one = MemoryWalk(lowered(1)).walk();
   profile.memory_of_two = MemoryWalk(two).walk();
   profile.memory_per_layer =
       combined(MemoryWalk(three).walk(), profile.memory_of_two,

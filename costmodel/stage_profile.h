@@ -1,9 +1,9 @@
 #pragma once
-// What one microbatch costs a pipeline stage, read off the stage's lowered blocks: the same
+// What one microbatch costs a chunk of layers, read off the blocks of a stage of one chunk: the same
 // instructions that run are timed here, so prediction and program cannot drift apart.
 //
-// All of it is affine in the stage's number of layers, since layers repeat: the blocks are lowered
-// for two and three layers and the difference is one layer. (Memory alone is other with a single
+// All of it is affine in the stage's number of layers, since layers repeat: the stage is lowered
+// with two and three layers and the difference is one layer. (Memory alone is other with a single
 // layer: buffers that recompute shares between layers are then free earlier.)
 
 #include <cstdint>
@@ -13,6 +13,8 @@
 #include "core/plan.h"
 #include "core/units.h"
 #include "costmodel/collective_cost.h"
+#include "costmodel/group_cost.h"
+#include "costmodel/lowered_stage.h"
 #include "costmodel/memory.h"
 
 namespace orrery::costmodel {
@@ -25,44 +27,46 @@ struct AffineSeconds {
 
 /// A pass of one microbatch.
 struct PassTime {
-  AffineSeconds makespan;  ///< From its first to its last instruction on the compute stream.
-  AffineSeconds
-      compute;  ///< Of it the compute stream is busy; the rest waits for the tensor group.
+  AffineSeconds makespan;   ///< From its first to its last instruction on the compute stream.
+  AffineSeconds compute;    ///< Of it the compute stream is busy; the rest waits for its groups.
   AffineSeconds recompute;  ///< Of compute: activations computed again.
+};
+
+/// How long before the end of a microbatch's last pass the gradients of a part are complete.
+struct GradientTimes {
+  core::Seconds embedding;
+  core::Seconds first_layer, per_layer;  ///< Of layer l: first_layer + l · per_layer.
+  AffineSeconds head;
+  core::Seconds before_end(StagePart, int layers) const;
 };
 
 struct StageProfile {
   PassTime forward, backward;
   PassTime weight_grad;  ///< Zero unless the backward pass is split.
-  /// Backward (weight_grad where it is split) until the head's gradients are complete.
-  core::Seconds head_backward;
-  core::Seconds ahead;  ///< Recomputation before backward needs the next stage's gradient.
+  GradientTimes gradients;
+  core::Seconds ahead;  ///< Recomputation before backward needs the next chunk's gradient.
   core::Bytes message;  ///< One activation (or gradient) sent to a neighbouring stage.
   PassMemory memory_of_one, memory_of_two, memory_per_layer;
 
   PassMemory memory(int layers) const;
   /// All passes of one microbatch.
-  core::Seconds passes(int layers) const {
-    return forward.makespan.at(layers) + backward.makespan.at(layers) +
-           weight_grad.makespan.at(layers);
-  }
+  core::Seconds passes(int layers) const;
 };
 
-/// Everything that a profile depends on.
+/// Everything that a profile depends on beside the model, the job and the devices.
 struct StageQuestion {
-  bool first = true;
-  bool last = true;
-  int tensor = 1;
-  int microbatch = 1;
-  core::Recompute recompute = core::Recompute::None;
-  bool sequence_parallel = false;
-  bool split = false;                          ///< Weight gradients have a pass of their own.
-  GroupPlacement tensor_alone, tensor_shared;  ///< Of the tensor group; ignored for tensor = 1.
+  core::DensePlan plan;  ///< passes_alone() of the plan.
+  StageEnds ends;
+  PlanGroups groups;  ///< Within the stage, of that plan.
 
   auto operator<=>(const StageQuestion&) const = default;
 };
 
-StageProfile profile_stage(const StageQuestion&, const core::Transformer&, const core::Device&,
+/// The plan without what the passes of a stage do not depend on: plans that differ only in it have
+/// equal profiles. Its layers per stage are empty.
+core::DensePlan passes_alone(const core::DensePlan&);
+
+StageProfile profile_stage(const StageQuestion&, const core::Model&, const core::Device&,
                            const FabricCost&, const core::Job&);
 
 }  // namespace orrery::costmodel

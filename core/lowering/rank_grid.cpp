@@ -41,6 +41,11 @@ int RankGrid::degree(Axis axis) const {
   return place == places_.end() ? 1 : place->second.degree;
 }
 
+int RankGrid::stride(Axis axis) const {
+  const auto place = places_.find(axis);
+  return place == places_.end() ? 1 : place->second.stride;
+}
+
 int RankGrid::coordinate(Rank rank, Axis axis) const {
   const auto place = places_.find(axis);
   if (place == places_.end()) return 0;

@@ -17,6 +17,7 @@ class RankGrid {
 
   int ranks() const { return ranks_; }
   int degree(Axis) const;
+  int stride(Axis) const;  ///< Ranks from one coordinate to the next.
   int coordinate(Rank, Axis) const;
 
   /// Ranks that differ from `rank` only along `axes`, in rank order; `rank` is one of them.

@@ -4,7 +4,6 @@
 
 #include "core/check/program_check.h"
 #include "core/lowering/lowering.h"
-#include "core/lowering/parameter_layout.h"
 #include "costmodel/stage_profile.h"
 #include "tests/costmodel/small_inputs.h"
 
@@ -12,27 +11,19 @@ namespace orrery::costmodel {
 namespace {
 
 MemoryByTerm predicted(const core::Role& role, const core::DensePlan& plan,
-                       const core::Transformer& model, const core::Job& job, int stage) {
+                       const core::Model& model, const core::Job& job, int stage) {
   const core::Cluster cluster = cpu_cluster(plan.devices());
   const int all = plan.pipeline * plan.virtual_stages;
   std::vector<PassMemory> chunks;
   for (int chunk = stage; chunk < all; chunk += plan.pipeline) {
-    const StageQuestion question{.first = chunk == 0,
-                                 .last = chunk == all - 1,
-                                 .tensor = plan.tensor,
-                                 .microbatch = plan.microbatch,
-                                 .recompute = plan.recompute,
-                                 .sequence_parallel = plan.sequence_parallel,
-                                 .split = core::splits_backward(plan.schedule),
-                                 .tensor_alone = {},
-                                 .tensor_shared = {}};
+    const StageQuestion question{
+        passes_alone(plan), {chunk == 0, chunk == all - 1}, GroupCosts(cluster).of(plan)};
     const StageProfile profile =
         profile_stage(question, model, cluster.node_type(0).device, fabric_cost(cluster), job);
     chunks.push_back(profile.memory(plan.layers_per_stage[static_cast<std::size_t>(chunk)]));
   }
   const auto shape = core::pipeline_shape(plan, core::microbatches(plan, job.global_batch));
-  return persistent_memory(role.parameters.elements, plan.sharding, job) +
-         peak_of_passes(chunks, fullest_moments(shape, stage));
+  return run_memory(role) + peak_of_passes(chunks, fullest_moments(shape, stage));
 }
 
 /// Plans that split activations further than small_plans.
@@ -62,7 +53,7 @@ TEST(Memory, EqualsTheProfileOfTheLoweredRole) {
           const core::Role& role = program.roles[stage];
           const double exact = core::memory_profile(role).peak.value;
           const double closed =
-              total(predicted(role, *plan.dense, transformer, job, static_cast<int>(stage))).value;
+              total(predicted(role, *plan.dense, model, job, static_cast<int>(stage))).value;
           EXPECT_DOUBLE_EQ(closed, exact) << core::describe(plan) << " stage " << stage;
           ++compared;
         }
@@ -75,11 +66,18 @@ TEST(Memory, EqualsTheProfileOfTheLoweredRole) {
 // Weights 2, gradients 4, master and moments 12 / sharding bytes per parameter; 16 bytes of
 // scalars.
 TEST(Memory, MixedPrecisionIsSixPlusTwelveOverShardingBytesPerParameter) {
-  core::Job job = small_job();
-  job.precision = core::DType::BFloat16;
-  EXPECT_DOUBLE_EQ(total(persistent_memory(1000, 4, job)).value, 1000 * (2 + 4 + 12.0 / 4) + 16);
-  job.precision = core::DType::Float32;
-  EXPECT_DOUBLE_EQ(total(persistent_memory(1000, 1, job)).value, 1000 * (4 + 4 + 8) + 16);
+  const core::Model model{"small", small_llama(), std::nullopt};
+  const auto persistent = [&](int sharding, core::DType precision) {
+    core::DensePlan plan;
+    plan.sharding = sharding;
+    plan.sharding_stage = sharding > 1 ? 1 : 0;
+    core::Job job = small_job();
+    job.precision = precision;
+    return total(run_memory(lowered_stage(plan, {}, 8, model, job))).value;
+  };
+  const auto n = static_cast<double>(core::parameter_count(*model.transformer));
+  EXPECT_DOUBLE_EQ(persistent(4, core::DType::BFloat16), n * (2 + 4 + 12.0 / 4) + 16);
+  EXPECT_DOUBLE_EQ(persistent(1, core::DType::Float32), n * (4 + 4 + 8) + 16);
 }
 
 // Korthikanti et al., arXiv 2205.05198, give s·b·h·(10 + 24/t) bytes per layer in half precision
@@ -100,17 +98,16 @@ TEST(Memory, SavedActivationsFollowKorthikanti) {
   job.precision = core::DType::BFloat16;
   for (const int t : {1, 2, 4, 8}) {
     for (const auto recompute : {core::Recompute::None, core::Recompute::Full}) {
-      const StageQuestion question{.first = false,
-                                   .last = false,
-                                   .tensor = t,
-                                   .microbatch = 2,
-                                   .recompute = recompute,
-                                   .split = false,
-                                   .tensor_alone = {},
-                                   .tensor_shared = {}};
+      core::DensePlan plan;
+      plan.tensor = t;
+      plan.microbatch = 2;
+      plan.recompute = recompute;
       const core::Cluster cluster = cpu_cluster(8);
+      const StageQuestion question{
+          passes_alone(plan), {false, false}, GroupCosts(cluster).of(plan)};
       const StageProfile profile =
-          profile_stage(question, model, cluster.node_type(0).device, fabric_cost(cluster), job);
+          profile_stage(question, {"small", model, std::nullopt}, cluster.node_type(0).device,
+                        fabric_cost(cluster), job);
       const double tokens = 2.0 * job.sequence;
       const double h = 1024;
       const double expected =

@@ -1,0 +1,52 @@
+#pragma once
+// A pipeline stage lowered by itself, with as many layers as are asked for: what costs are read
+// from.
+
+#include <compare>
+#include <optional>
+#include <vector>
+
+#include "core/job.h"
+#include "core/model.h"
+#include "core/plan.h"
+#include "core/program.h"
+
+namespace orrery::costmodel {
+
+/// Where in the pipeline a stage stands.
+struct StageEnds {
+  bool first = true;  ///< Holds the embedding.
+  bool last = true;   ///< Holds the output layer.
+  auto operator<=>(const StageEnds&) const = default;
+};
+
+/// The role of a stage of one chunk of `layers` layers that runs one microbatch: its calls are the step's begin,
+/// the passes, and the step's end. The rest of the pipeline is as short as `ends` allows.
+/// @param plan  Of one chunk per stage; its pipeline and layers_per_stage are not looked at.
+core::Role lowered_stage(const core::DensePlan& plan, StageEnds ends, int layers,
+                         const core::Model&, const core::Job&);
+
+/// A part of a stage's parameters.
+struct StagePart {
+  enum class Kind { Embedding, Layer, Head };
+  Kind kind = Kind::Embedding;
+  int layer = 0;  ///< Of the stage's; Layer only.
+  auto operator<=>(const StagePart&) const = default;
+};
+
+/// The part of the flat parameter buffer that element `first` belongs to.
+StagePart part_at(const core::Parameters&, std::int64_t first);
+
+/// The part whose gradients (or, with `values`, whose parameters) an instruction touches first;
+/// empty where it touches none.
+std::optional<StagePart> part_of(const std::vector<core::View>&, const core::Parameters&,
+                                 bool values);
+
+/// The blocks of a stage lowered by itself that work on its microbatch: forward, backward and,
+/// where they are split off, the weight gradients.
+std::vector<const core::Block*> pass_blocks(const core::Role&);
+
+/// The plainest schedule that has the same passes, in whatever order.
+core::PipelineSchedule order_free(core::PipelineSchedule);
+
+}  // namespace orrery::costmodel
