@@ -320,19 +320,20 @@ DenseEstimator::Fullest DenseEstimator::fullest(const PlanPasses& passes,
   return most;
 }
 
-Infeasible DenseEstimator::too_large(const Fullest& most) const {
+Infeasible DenseEstimator::too_large(const Fullest& most, Bytes available) const {
+  const std::string has = available < device_.memory ? "of which a plan may use" : "has";
   return {.reason = Infeasible::Reason::Memory,
-          .why = fmt::format("stage {} needs {:.1f} GiB on each device, {} has {:.1f} GiB",
-                             most.stage, total(most.memory).value / kGiB, device_.name,
-                             device_.memory.value / kGiB),
+          .why = fmt::format("stage {} needs {:.1f} GiB on each device, {} {} {:.1f} GiB",
+                             most.stage, total(most.memory).value / kGiB, device_.name, has,
+                             available.value / kGiB),
           .needed = total(most.memory),
-          .available = device_.memory};
+          .available = available};
 }
 
 std::optional<Infeasible> DenseEstimator::does_not_fit(const core::DensePlan& plan) const {
   const Fullest most = fullest(passes(plan), steps(plan));
   if (total(most.memory) <= device_.memory) return std::nullopt;
-  return too_large(most);
+  return too_large(most, device_.memory);
 }
 
 // ---- the estimate --------------------------------------------------------------------------

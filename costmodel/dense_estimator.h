@@ -102,7 +102,7 @@ class DenseEstimator {
     MemoryByTerm memory{};
   };
   Fullest fullest(const PlanPasses&, const PlanSteps&) const;
-  Infeasible too_large(const Fullest&) const;
+  Infeasible too_large(const Fullest&, core::Bytes available) const;
 
   const core::Device& device() const { return device_; }
   const core::Cluster& cluster() const { return cluster_; }

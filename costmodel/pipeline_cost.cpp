@@ -16,23 +16,35 @@ using core::Seconds;
 
 enum Direction { Down = 0, Up = 1 };  // Gradients go down the model, activations up.
 
-class Replay {
+// What the durations of nodes are: passes by kind and chunk, messages by chunk, beginnings by stage.
+enum What { kNothing, kForward, kBackward, kWeightGrad, kMessage, kBegin, kWhats };
+std::uint32_t what(What kind, std::size_t index) {
+  return static_cast<std::uint32_t>(index * kWhats + static_cast<std::size_t>(kind));
+}
+
+/// Plays a schedule without durations and records what waits for what.
+class PipelineRecorder {
  public:
-  Replay(const core::PipelineShape& shape, const PipelineStages& stages)
-      : stages_(stages),
-        p_(static_cast<std::size_t>(shape.stages)),
+  explicit PipelineRecorder(const core::PipelineShape& shape)
+      : p_(static_cast<std::size_t>(shape.stages)),
         chunks_(p_ * static_cast<std::size_t>(shape.chunks)),
-        microbatches_(static_cast<std::size_t>(shape.microbatches)),
-        finish_(chunks_) {
+        microbatches_(static_cast<std::size_t>(shape.microbatches)) {
+    graph_.stages = shape.stages;
+    graph_.chunks = static_cast<int>(chunks_);
+    graph_.nodes.emplace_back();
+    graph_.last.resize(chunks_);
     for (auto& messages : sent_) messages.resize(chunks_ * microbatches_);
     for (auto& passes : core::pipeline_passes(shape)) {
       lines_.emplace_back();
       lines_.back().passes = std::move(passes);
     }
-    for (std::size_t s = 0; s < p_; ++s) place_messages(s);
+    for (std::size_t s = 0; s < p_; ++s) {
+      place_messages(s);
+      lines_[s].begin = add({{}, 0, what(kBegin, s)});
+    }
   }
 
-  std::vector<Seconds> finish() {
+  PipelineGraph record() {
     // Up and down in turn, as messages go.
     for (bool moved = true; moved;) {
       moved = false;
@@ -42,14 +54,17 @@ class Replay {
     for (const Line& line : lines_) {
       ORRERY_CHECK(line.end.size() == line.passes.size(), "a schedule that does not end");
     }
-    return finish_;
+    return std::move(graph_);
   }
 
  private:
-  /// One stage's passes in order, as far as they are known.
+  using Node = std::uint32_t;
+
+  /// One stage's passes in order, as far as they are recorded.
   struct Line {
     std::vector<core::StagePass> passes;
-    std::vector<Seconds> end;  ///< Of the passes done.
+    Node begin = 0;
+    std::vector<Node> end;  ///< Of the passes done.
     /// Passes that receive, and passes that send, by direction.
     std::array<std::vector<std::size_t>, 2> receives, sends;
     std::array<std::size_t, 2> sends_done{};
@@ -58,8 +73,13 @@ class Replay {
   struct Message {
     std::size_t sender = 0;    ///< Its pass within the sender's line.
     std::size_t received = 0;  ///< Its place among the receiver's receives of this direction.
-    std::optional<Seconds> arrival;
+    std::optional<Node> arrival;
   };
+
+  Node add(const PipelineGraph::Node& node) {
+    graph_.nodes.push_back(node);
+    return static_cast<Node>(graph_.nodes.size() - 1);
+  }
 
   std::size_t chunk_of(std::size_t s, const core::StagePass& pass) const {
     return static_cast<std::size_t>(pass.chunk) * p_ + s;
@@ -105,23 +125,23 @@ class Replay {
     return moved;
   }
 
-  /// Runs the next pass of a stage if everything it waits for is known.
+  /// Records the next pass of a stage if everything it waits for is known.
   bool step(std::size_t s, Line& line) {
     const std::size_t i = line.end.size();
     const core::StagePass pass = line.passes[i];
     const std::size_t chunk = chunk_of(s, pass);
     const Direction way = direction(pass.kind);
     const bool sends = chunk_after(chunk, pass.kind).has_value();
-    Seconds start = i == 0 ? stages_.begin[s] : line.end[i - 1];
-    const auto wait_for = [&](std::optional<Seconds> arrived) {
-      if (arrived) start = std::max(start, *arrived);
+    PipelineGraph::Node node{{i == 0 ? line.begin : line.end[i - 1]}, 0, 0};
+    std::size_t waits = 1;
+    const auto wait_for = [&](std::optional<Node> arrived) {
+      if (arrived) node.after[waits++] = *arrived;
       return arrived.has_value();
     };
     if (sends && line.sends_done[way] >= core::kMessagesAhead) {
       const std::size_t earlier = line.sends[way][line.sends_done[way] - core::kMessagesAhead];
       if (!wait_for(arrival(s, line.passes[earlier]))) return false;
     }
-    Seconds input;
     if (chunk_before(chunk, pass.kind)) {
       // What its forward sent has been received.
       if (way == Down && !wait_for(arrival(s, {PassKind::Forward, pass.microbatch, pass.chunk}))) {
@@ -129,39 +149,38 @@ class Replay {
       }
       const auto got = arrival_at(chunk, pass);
       if (!got) return false;
-      input = *got;
+      node.input = *got;
     }
-    const Seconds ahead =
-        way == Down && pass.kind != PassKind::WeightGrad ? stages_.ahead[chunk] : Seconds(0);
-    line.end.push_back(std::max(start + ahead, input) + (duration(chunk, pass.kind) - ahead));
+    node.what = what(pass_of(pass.kind), chunk);
+    line.end.push_back(add(node));
     if (sends) ++line.sends_done[way];
-    if (pass.kind != PassKind::Forward) finish_[chunk] = line.end.back();
+    if (pass.kind != PassKind::Forward) graph_.last[chunk] = line.end.back();
     return true;
   }
 
-  Seconds duration(std::size_t chunk, PassKind kind) const {
+  static What pass_of(PassKind kind) {
     switch (kind) {
       case PassKind::Forward:
-        return stages_.forward[chunk];
+        return kForward;
       case PassKind::Backward:
       case PassKind::InputGrad:
-        return stages_.backward[chunk];
+        return kBackward;
       case PassKind::WeightGrad:
-        return stages_.weight_grad[chunk];
+        return kWeightGrad;
     }
     ORRERY_CHECK(false, "unknown PassKind");
   }
 
-  /// When what a pass of stage s sends arrives; absent while unknown.
-  std::optional<Seconds> arrival(std::size_t s, const core::StagePass& pass) {
+  /// Where what a pass of stage s sends arrives; absent while unknown.
+  std::optional<Node> arrival(std::size_t s, const core::StagePass& pass) {
     return arrival_of(chunk_of(s, pass), pass.kind, pass.microbatch);
   }
-  /// When what a pass of a chunk needs arrives.
-  std::optional<Seconds> arrival_at(std::size_t chunk, const core::StagePass& pass) {
+  /// Where what a pass of a chunk needs arrives.
+  std::optional<Node> arrival_at(std::size_t chunk, const core::StagePass& pass) {
     return arrival_of(*chunk_before(chunk, pass.kind), pass.kind, pass.microbatch);
   }
 
-  std::optional<Seconds> arrival_of(std::size_t chunk, PassKind kind, int microbatch) {
+  std::optional<Node> arrival_of(std::size_t chunk, PassKind kind, int microbatch) {
     const Direction way = direction(kind);
     Message& sent = message(way, chunk, microbatch);
     if (sent.arrival) return sent.arrival;
@@ -169,52 +188,113 @@ class Replay {
     if (sent.sender >= sender.end.size()) return std::nullopt;
     const std::size_t to = *chunk_after(chunk, kind);
     const Line& receiver = lines_[to % p_];
-    Seconds moves = sender.end[sent.sender];
+    PipelineGraph::Node moves{{sender.end[sent.sender]}, 0, what(kMessage, std::min(chunk, to))};
     if (sent.received >= core::kMessagesAhead) {
       const std::size_t user = receiver.receives[way][sent.received - core::kMessagesAhead];
       if (user >= receiver.end.size()) return std::nullopt;
-      moves = std::max(moves, receiver.end[user]);
+      moves.after[1] = receiver.end[user];
     }
     if (sent.received > 0) {
       const std::size_t previous = receiver.receives[way][sent.received - 1];
       const auto free =
           arrival_at(chunk_of(to % p_, receiver.passes[previous]), receiver.passes[previous]);
       if (!free) return std::nullopt;
-      moves = std::max(moves, *free);
+      moves.after[2] = *free;
     }
-    return sent.arrival = moves + stages_.message[std::min(chunk, to)];
+    return sent.arrival = add(moves);
   }
 
-  const PipelineStages& stages_;
+  PipelineGraph graph_;
   std::size_t p_, chunks_, microbatches_;
   std::vector<Line> lines_;
   std::array<std::vector<Message>, 2> sent_;  ///< By chunk and microbatch.
-  std::vector<Seconds> finish_;
 };
+
+struct Duration {
+  Seconds first, second;
+};
+
+/// By PipelineGraph::Node::what.
+std::vector<Duration> durations_of(const PipelineGraph& graph, const PipelineStages& stages) {
+  const auto chunks = static_cast<std::size_t>(graph.chunks);
+  std::vector<Duration> durations(chunks * kWhats);
+  for (std::size_t c = 0; c < chunks; ++c) {
+    durations[what(kForward, c)].second = stages.forward[c];
+    durations[what(kBackward, c)] = {stages.ahead[c], stages.backward[c] - stages.ahead[c]};
+    if (!stages.weight_grad.empty()) {
+      durations[what(kWeightGrad, c)].second = stages.weight_grad[c];
+    }
+    if (c + 1 < chunks) durations[what(kMessage, c)].second = stages.message[c];
+  }
+  for (std::size_t s = 0; s < stages.begin.size(); ++s) {
+    durations[what(kBegin, s)].second = stages.begin[s];
+  }
+  return durations;
+}
+
+/// When the last pass of each chunk ends.
+std::vector<Seconds> replay(const PipelineGraph& graph, const PipelineStages& stages) {
+  const std::vector<Duration> durations = durations_of(graph, stages);
+  std::vector<Seconds> times(graph.nodes.size());
+  for (std::size_t i = 1; i < times.size(); ++i) {
+    const PipelineGraph::Node& node = graph.nodes[i];
+    const Duration& duration = durations[node.what];
+    const Seconds start =
+        std::max(std::max(times[node.after[0]], times[node.after[1]]), times[node.after[2]]);
+    times[i] = std::max(start + duration.first, times[node.input]) + duration.second;
+  }
+  std::vector<Seconds> ends;
+  ends.reserve(graph.last.size());
+  for (const std::uint32_t node : graph.last) ends.push_back(times[node]);
+  return ends;
+}
 
 int round_up(int n, int multiple) { return (n + multiple - 1) / multiple * multiple; }
 
 }  // namespace
 
-std::vector<Seconds> pipeline_finish(const core::PipelineShape& shape,
-                                     const PipelineStages& stages) {
+PipelineGraph pipeline_graph(const core::PipelineShape& shape) {
+  return PipelineRecorder(shape).record();
+}
+
+const PipelineGraph& PipelineGraphs::of(const core::PipelineShape& shape) {
+  const auto known = known_.find(shape);
+  if (known != known_.end()) return known->second;
+  constexpr std::size_t kMostNodes = 4'000'000;  // Some 80 megabytes.
+  if (nodes_ > kMostNodes) {
+    known_.clear();
+    nodes_ = 0;
+  }
+  const PipelineGraph& graph = known_.try_emplace(shape, pipeline_graph(shape)).first->second;
+  nodes_ += graph.nodes.size();
+  return graph;
+}
+
+std::vector<Seconds> pipeline_finish(const core::PipelineShape& shape, const PipelineStages& stages,
+                                     PipelineGraphs& graphs) {
   const int p = shape.stages;
   const int near = round_up(std::max(2 * p, 32), p);
   const int far = near + round_up(std::max(p, 64), p);
   constexpr int kReplayed = 4096;  // Pairs of passes that cost well below a millisecond.
   if (shape.microbatches <= far || shape.microbatches <= kReplayed / (p * shape.chunks)) {
-    return Replay(shape, stages).finish();
+    return replay(graphs.of(shape), stages);
   }
   core::PipelineShape shorter = shape;
   shorter.microbatches = near;
-  const std::vector<Seconds> at_near = Replay(shorter, stages).finish();
+  const std::vector<Seconds> at_near = replay(graphs.of(shorter), stages);
   shorter.microbatches = far;
-  std::vector<Seconds> ends = Replay(shorter, stages).finish();
+  std::vector<Seconds> ends = replay(graphs.of(shorter), stages);
   for (std::size_t c = 0; c < ends.size(); ++c) {
     const double more = static_cast<double>(shape.microbatches - far) / (far - near);
     ends[c] += (ends[c] - at_near[c]) * more;
   }
   return ends;
+}
+
+std::vector<Seconds> pipeline_finish(const core::PipelineShape& shape,
+                                     const PipelineStages& stages) {
+  PipelineGraphs graphs;
+  return pipeline_finish(shape, stages, graphs);
 }
 
 std::vector<Seconds> stage_finish(const std::vector<Seconds>& of_chunks, int stages) {

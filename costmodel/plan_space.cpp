@@ -1,11 +1,12 @@
-// The plans that a search looks at: dense_plans() and sparse_plans() of costmodel/search.h.
+#include "costmodel/plan_space.h"
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "core/check/plan_check.h"
+#include "core/check/plan_rules.h"
 #include "costmodel/dense_estimator.h"
-#include "costmodel/search.h"
 
 namespace orrery::costmodel {
 namespace {
@@ -22,76 +23,162 @@ std::vector<int> divisors(int n) {
   return result;
 }
 
-/// Writes plans of growing detail; each level divides what the level before left.
-class DenseSpace {
- public:
-  DenseSpace(const core::Model& model, const core::Cluster& cluster, const core::Job& job)
-      : model_(model), job_(job), devices_(cluster.devices()), estimator_(model, cluster, job) {}
-
-  std::vector<core::Plan> plans() {
-    const core::Transformer& t = *model_.transformer;
-    const int splits = std::gcd(std::gcd(t.heads, t.kv_heads), std::gcd(t.ffn, devices_));
-    for (const int tensor : divisors(splits)) {
-      for (const int pipeline : divisors(devices_ / tensor)) {
-        if (pipeline > t.layers) break;
-        core::DensePlan plan;
-        plan.tensor = tensor;
-        plan.pipeline = pipeline;
-        add_data_ways(plan, devices_ / (tensor * pipeline));
-      }
-    }
-    return std::move(plans_);
-  }
-
- private:
-  void add_data_ways(core::DensePlan plan, int ways) {
-    if (job_.global_batch % ways != 0) return;
-    for (const int sharding : divisors(ways)) {
-      plan.sharding = sharding;
-      plan.sharding_stage = sharding > 1 ? 1 : 0;
-      plan.data = ways / sharding;
-      for (const int microbatch : divisors(job_.global_batch / ways)) {
-        plan.microbatch = microbatch;
-        add_schedules(plan);
-      }
-    }
-  }
-
-  void add_schedules(core::DensePlan plan) {
-    for (const auto recompute : {core::Recompute::None, core::Recompute::Full}) {
-      plan.recompute = recompute;
-      plan.layers_per_stage = core::even_layers(model_.transformer->layers, plan.pipeline);
-      const std::vector<int> even = plan.layers_per_stage;
-      const std::vector<int> balanced = plan.pipeline > 1 ? estimator_.balanced_layers(plan) : even;
-      for (const auto schedule :
-           {core::PipelineSchedule::OneFOneB, core::PipelineSchedule::GPipe}) {
-        if (plan.pipeline == 1 && schedule == core::PipelineSchedule::GPipe) continue;
-        plan.schedule = schedule;
-        add(plan, even);
-        if (balanced != even) add(plan, balanced);
-      }
-    }
-  }
-
-  void add(core::DensePlan dense, const std::vector<int>& layers) {
-    dense.layers_per_stage = layers;
-    core::Plan plan;
-    plan.dense = std::move(dense);
-    if (!core::why_invalid(plan, model_, job_, devices_)) plans_.push_back(std::move(plan));
-  }
-
-  const core::Model& model_;
-  const core::Job& job_;
-  int devices_;
-  DenseEstimator estimator_;
-  std::vector<core::Plan> plans_;
-};
+/// Whether a plan may have `value` where `wanted` is asked for.
+template <class T>
+bool may_be(const std::optional<T>& wanted, T value) {
+  return !wanted || *wanted == value;
+}
 
 }  // namespace
 
+core::DensePlan plainest_plan(const core::Transformer& model, int devices,
+                              const PlanConditions& wanted) {
+  core::DensePlan plan;
+  plan.tensor = wanted.tensor.value_or(1);
+  plan.pipeline = wanted.pipeline.value_or(1);
+  plan.context = wanted.context.value_or(1);
+  plan.virtual_stages = wanted.virtual_stages.value_or(1);
+  plan.sharding = wanted.sharding.value_or(1);
+  plan.sharding_stage = wanted.sharding_stage.value_or(plan.sharding > 1 ? 1 : 0);
+  const std::int64_t others =
+      std::int64_t{plan.tensor} * plan.pipeline * plan.context * plan.sharding;
+  plan.data = wanted.data.value_or(std::max(1, static_cast<int>(devices / others)));
+  plan.microbatch = wanted.microbatch.value_or(1);
+  plan.sequence_parallel = wanted.sequence_parallel.value_or(false);
+  plan.recompute = wanted.recompute.value_or(core::Recompute::None);
+  plan.schedule =
+      wanted.schedule.value_or(plan.virtual_stages > 1 ? core::PipelineSchedule::Interleaved
+                                                       : core::PipelineSchedule::OneFOneB);
+  if (plan.context > 1) plan.axis_order.insert(plan.axis_order.begin() + 1, core::Axis::Context);
+  const std::int64_t stages = std::int64_t{plan.pipeline} * plan.virtual_stages;
+  if (stages <= model.layers) {
+    plan.layers_per_stage = core::even_layers(model.layers, static_cast<int>(stages));
+  }
+  return plan;
+}
+
+DensePlanSpace::DensePlanSpace(const core::Model& model, const core::Cluster& cluster,
+                               const core::Job& job, const DenseEstimator& estimator,
+                               const PlanConditions& conditions)
+    : model_(model),
+      job_(job),
+      estimator_(estimator),
+      conditions_(conditions),
+      devices_(cluster.devices()) {}
+
+std::vector<PlanCorner> DensePlanSpace::corners() const {
+  const core::Transformer& t = *model_.transformer;
+  const int splits = std::gcd(std::gcd(t.heads, t.kv_heads), std::gcd(t.ffn, devices_));
+  std::vector<PlanCorner> corners;
+  for (const int tensor : divisors(splits)) {
+    if (!may_be(conditions_.tensor, tensor)) continue;
+    for (const int pipeline : divisors(devices_ / tensor)) {
+      if (pipeline > t.layers) break;
+      if (!may_be(conditions_.pipeline, pipeline)) continue;
+      for (const int context : divisors(devices_ / (tensor * pipeline))) {
+        const int ways = devices_ / (tensor * pipeline * context);
+        if (!may_be(conditions_.context, context) || job_.global_batch % ways != 0) continue;
+        for (const int microbatch : divisors(job_.global_batch / ways)) {
+          if (!may_be(conditions_.microbatch, microbatch)) continue;
+          corners.push_back({tensor, pipeline, context, microbatch, ways});
+        }
+      }
+    }
+  }
+  return corners;
+}
+
+bool DensePlanSpace::valid(const core::DensePlan& plan) const {
+  return !core::why_dense_invalid(plan, model_, job_, devices_);
+}
+
+void DensePlanSpace::visit(const PlanCorner& corner, const Visit& visit) const {
+  core::DensePlan plan;
+  if (corner.context > 1) {
+    plan.axis_order.insert(plan.axis_order.begin() + 1, core::Axis::Context);
+  }
+  plan.tensor = corner.tensor;
+  plan.pipeline = corner.pipeline;
+  plan.context = corner.context;
+  plan.microbatch = corner.microbatch;
+  plan.data = corner.data_ways;
+  // Most corners that cannot be, cannot in any detail.
+  plan.layers_per_stage = core::even_layers(model_.transformer->layers, plan.pipeline);
+  if (!valid(plan)) return;
+  for (const auto method : {core::ContextMethod::Ring, core::ContextMethod::AllToAll}) {
+    plan.context_method = method;
+    if (plan.context == 1 && method != core::ContextMethod::Ring) continue;
+    for (const bool sequence_parallel : {false, true}) {
+      plan.sequence_parallel = sequence_parallel;
+      if (!may_be(conditions_.sequence_parallel, sequence_parallel) || !valid(plan)) continue;
+      for (const auto recompute :
+           {core::Recompute::None, core::Recompute::Selective, core::Recompute::Full}) {
+        plan.recompute = recompute;
+        if (!may_be(conditions_.recompute, recompute) || !valid(plan)) continue;
+        visit_schedules(plan, visit);
+      }
+    }
+  }
+}
+
+void DensePlanSpace::visit_schedules(core::DensePlan& plan, const Visit& visit) const {
+  const int layers = model_.transformer->layers;
+  using Schedule = core::PipelineSchedule;
+  for (const auto schedule :
+       {Schedule::OneFOneB, Schedule::GPipe, Schedule::ZeroBubbleH1, Schedule::Interleaved}) {
+    if (!may_be(conditions_.schedule, schedule)) continue;
+    if (plan.pipeline == 1 && schedule != Schedule::OneFOneB) continue;
+    plan.schedule = schedule;
+    for (const int chunks : divisors(layers % plan.pipeline == 0 ? layers / plan.pipeline : 1)) {
+      if ((chunks > 1) != (schedule == Schedule::Interleaved)) continue;
+      if (!may_be(conditions_.virtual_stages, chunks)) continue;
+      plan.virtual_stages = chunks;
+      visit_layers(plan, visit);
+    }
+  }
+  plan.schedule = Schedule::OneFOneB;
+  plan.virtual_stages = 1;
+  plan.layers_per_stage = core::even_layers(layers, plan.pipeline);
+}
+
+void DensePlanSpace::visit_layers(core::DensePlan& plan, const Visit& visit) const {
+  plan.layers_per_stage =
+      core::even_layers(model_.transformer->layers, plan.pipeline * plan.virtual_stages);
+  if (!valid(plan)) return;
+  visit_sharding(plan, visit);
+  if (plan.pipeline == 1 || plan.virtual_stages > 1) return;
+  std::vector<int> levelled = estimator_.balanced_layers(plan);
+  if (levelled == plan.layers_per_stage) return;
+  plan.layers_per_stage = std::move(levelled);
+  visit_sharding(plan, visit);
+}
+
+void DensePlanSpace::visit_sharding(core::DensePlan& plan, const Visit& visit) const {
+  const int ways = plan.data;
+  for (const int sharding : divisors(ways)) {
+    plan.sharding = sharding;
+    plan.data = ways / sharding;
+    if (!may_be(conditions_.sharding, sharding) || !may_be(conditions_.data, plan.data)) continue;
+    for (int stage = sharding > 1 ? 1 : 0; stage <= (sharding > 1 ? 3 : 0); ++stage) {
+      plan.sharding_stage = stage;
+      if (!may_be(conditions_.sharding_stage, stage)) continue;
+      if (valid(plan)) visit(plan);
+    }
+  }
+  plan.data = ways;
+  plan.sharding = 1;
+  plan.sharding_stage = 0;
+}
+
 std::vector<core::Plan> dense_plans(const core::Model& model, const core::Cluster& cluster,
                                     const core::Job& job) {
-  return DenseSpace(model, cluster, job).plans();
+  const DenseEstimator estimator(model, cluster, job);
+  const DensePlanSpace space(model, cluster, job, estimator, {});
+  std::vector<core::Plan> plans;
+  for (const PlanCorner& corner : space.corners()) {
+    space.visit(corner, [&](const core::DensePlan& dense) { plans.emplace_back().dense = dense; });
+  }
+  return plans;
 }
 
 std::vector<core::Plan> sparse_plans(const core::Model& model, const core::Cluster& cluster,

@@ -3,18 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cmath>
+#include <cstdint>
 #include <exception>
 #include <limits>
 #include <memory>
-#include <mutex>
-#include <set>
+#include <numeric>
 #include <thread>
 #include <variant>
 
 #include "core/check/plan_check.h"
 #include "core/error.h"
+#include "costmodel/best_plans.h"
 #include "costmodel/dense_estimator.h"
+#include "costmodel/known_plans.h"
+#include "costmodel/plan_timer.h"
 #include "costmodel/sparse_estimator.h"
 
 namespace orrery::costmodel {
@@ -22,204 +27,241 @@ namespace {
 
 using core::Seconds;
 
-/// Left out by its lower bound.
-struct TooSlow {};
-using Verdict = std::variant<TooSlow, Infeasible, Estimate>;
-
-/// The `keep` least times so far. Only ever an upper bound of the final one, so whoever prunes with
-/// it prunes nothing that belongs in the answer, whatever the order of the threads.
-class Cutoff {
- public:
-  explicit Cutoff(std::size_t keep) : keep_(keep) {}
-
-  bool excludes(double seconds) const { return seconds > limit_.load(); }
-  void add(double seconds) {
-    const std::lock_guard lock(mutex_);
-    least_.insert(seconds);
-    if (least_.size() > keep_) least_.erase(std::prev(least_.end()));
-    if (least_.size() == keep_ && keep_ > 0) limit_.store(*std::prev(least_.end()));
+/// Runs work(thread, item) for each item, items in order, on all threads.
+template <class Work>
+void on_threads(std::size_t threads, std::size_t items, Work work) {
+  std::atomic<std::size_t> next{0};
+  std::vector<std::exception_ptr> failures(threads);
+  const auto run = [&](std::size_t thread) {
+    try {
+      for (std::size_t i = next++; i < items; i = next++) work(thread, i);
+    } catch (...) {
+      failures[thread] = std::current_exception();
+    }
+  };
+  std::vector<std::jthread> pool;
+  for (std::size_t t = 1; t < threads; ++t) pool.emplace_back(run, t);
+  run(0);
+  pool.clear();  // Joins.
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
   }
+}
 
- private:
-  std::size_t keep_;
-  std::mutex mutex_;
-  std::multiset<double> least_;
-  std::atomic<double> limit_{std::numeric_limits<double>::infinity()};
-};
+std::size_t thread_count(const SearchOptions& options) {
+  if (options.threads > 0) return static_cast<std::size_t>(options.threads);
+  return std::max(1U, std::thread::hardware_concurrency());
+}
 
-/// A kind of plan that people would try first.
-struct KnownKind {
-  const char* name;
-  bool (*is)(const core::DensePlan&);
-};
+/// Sorts the first `refined` by the time that options.refine gives them.
+void refine(std::vector<RankedPlan>& plans, const SearchOptions& options) {
+  if (!options.refine) return;
+  const std::size_t count = std::min(options.refined, plans.size());
+  for (std::size_t i = 0; i < count; ++i) plans[i].refined = options.refine(plans[i].plan);
+  std::stable_sort(
+      plans.begin(), plans.begin() + static_cast<std::ptrdiff_t>(count),
+      [](const RankedPlan& a, const RankedPlan& b) { return *a.refined < *b.refined; });
+}
 
-constexpr KnownKind kKnownKinds[] = {
-    {"data parallel only",
-     [](const core::DensePlan& p) { return p.tensor == 1 && p.pipeline == 1 && p.sharding == 1; }},
-    {"data parallel with sharded optimizer",
-     [](const core::DensePlan& p) {
-       return p.tensor == 1 && p.pipeline == 1 && p.sharding > 1 && p.data == 1;
-     }},
-    {"pipeline only, no tensor parallelism",
-     [](const core::DensePlan& p) { return p.tensor == 1 && p.pipeline > 1; }},
-    {"tensor and data parallel, no pipeline",
-     [](const core::DensePlan& p) { return p.tensor > 1 && p.pipeline == 1; }},
-    {"tensor, pipeline and data parallel, nothing sharded",
-     [](const core::DensePlan& p) { return p.tensor > 1 && p.pipeline > 1 && p.sharding == 1; }},
-    {"tensor, pipeline, data parallel and sharded",
-     [](const core::DensePlan& p) { return p.tensor > 1 && p.pipeline > 1 && p.sharding > 1; }},
-};
-constexpr std::size_t kKinds = std::size(kKnownKinds);
+core::Plan plan_of(const core::DensePlan& dense) {
+  core::Plan plan;
+  plan.dense = dense;
+  return plan;
+}
 
-class Search {
+std::string even_plan_does_not_fit(const core::Plan& plan, const Infeasible& infeasible) {
+  return "even " + core::describe(plan) + " does not fit: " + infeasible.why;
+}
+
+/// What is wrong with the plainest plan that is as was asked for, where none can be lowered.
+std::string why_no_plan(const core::Model& model, const core::Cluster& cluster,
+                        const core::Job& job, const PlanConditions& conditions) {
+  core::Plan plan;
+  const int ranks = cluster.devices();
+  if (model.transformer) {
+    plan.dense = plainest_plan(*model.transformer, ranks, conditions);
+  } else {
+    plan.sparse = core::SparsePlan{.workers = ranks, .servers = ranks, .colocated = true};
+  }
+  const auto reason = core::why_invalid(plan, model, job, ranks);
+  if (!reason) return "the search's plan space has none that is as was asked for";
+  return "even " + core::describe(plan) + " cannot be: " + *reason;
+}
+
+class DenseSearch {
  public:
-  Search(const core::Model& model, const core::Cluster& cluster, const core::Job& job,
-         const SearchOptions& options)
-      : model_(model), cluster_(cluster), job_(job), options_(options) {
-    if (const auto reason = core::why_not_covered(model, job)) {
-      throw core::ConfigError(fmt::format("{}: {}", model.name, *reason));
+  DenseSearch(const core::Model& model, const core::Cluster& cluster, const core::Job& job,
+              const SearchOptions& options)
+      : model_(model),
+        cluster_(cluster),
+        job_(job),
+        options_(options),
+        estimator_(model, cluster, job),
+        space_(model, cluster, job, estimator_, options.conditions),
+        corners_(space_.corners()),
+        bounds_(corners_.size()),
+        memory_(std::min(options.memory.value_or(estimator_.device().memory),
+                         estimator_.device().memory)),
+        node_devices_(cluster.node_type(0).devices),
+        cutoff_(options.keep) {
+    for (std::size_t k = 0; k < kKnownPlans; ++k)
+      cutoff_of_kind_.push_back(std::make_unique<Cutoff>(1));
+    for (std::size_t t = 0; t < thread_count(options); ++t) {
+      workers_.push_back(std::make_unique<Worker>(estimator_, options.keep));
     }
-    if (model.transformer) {
-      plans_ = dense_plans(model, cluster, job);
-      dense_ = std::make_unique<DenseEstimator>(model, cluster, job);
-    } else {
-      plans_ = sparse_plans(model, cluster, job);
-    }
-    verdicts_.resize(plans_.size());
   }
 
   SearchResult run() {
-    judge_all();
-    SearchResult result;
-    result.candidates = plans_.size();
-    std::vector<std::size_t> order;
-    for (std::size_t i = 0; i < plans_.size(); ++i) {
-      if (std::holds_alternative<Estimate>(verdicts_[i])) order.push_back(i);
-      if (std::holds_alternative<Infeasible>(verdicts_[i])) ++result.do_not_fit;
+    on_threads(workers_.size(), corners_.size(),
+               [&](std::size_t thread, std::size_t corner) { look_at(*workers_[thread], corner); });
+    std::vector<std::size_t> order(corners_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return bounds_[a].least < bounds_[b].least;
+    });
+    on_threads(workers_.size(), order.size(),
+               [&](std::size_t thread, std::size_t i) { time(*workers_[thread], order[i]); });
+    return answer();
+  }
+
+ private:
+  /// Least lower bounds of the plans of a corner that fit; infinite where there is none.
+  struct CornerBounds {
+    Seconds least{std::numeric_limits<double>::infinity()};
+    std::array<Seconds, kKnownPlans> of_kind;
+    CornerBounds() { of_kind.fill(least); }
+  };
+
+  /// What one thread finds.
+  struct Worker {
+    Worker(const DenseEstimator& estimator, std::size_t keep) : timer(estimator), best(keep) {}
+    PlanTimer timer;
+    BestFound best;
+    std::array<FirstFound, kKnownPlans> best_of_kind;
+    FirstFound closest;  ///< Of those that do not fit.
+    std::array<FirstFound, kKnownPlans> closest_of_kind;
+    std::size_t candidates = 0, do_not_fit = 0, timed = 0;
+  };
+
+  /// Calls use(plan, place in the order of the search) for the plans of a corner.
+  template <class Use>
+  void each_plan(std::size_t corner, Use use) const {
+    std::uint64_t place = static_cast<std::uint64_t>(corner) << 32U;
+    space_.visit(corners_[corner], [&](const core::DensePlan& plan) { use(plan, place++); });
+  }
+
+  void look_at(Worker& worker, std::size_t corner) {
+    CornerBounds& bounds = bounds_[corner];
+    each_plan(corner, [&](const core::DensePlan& plan, std::uint64_t place) {
+      worker.timer.turn_to(plan);
+      const KnownPlans kinds = known_plans(plan, node_devices_);
+      ++worker.candidates;
+      const core::Bytes lacking = worker.timer.memory() - memory_;
+      if (lacking.value > 0) {
+        ++worker.do_not_fit;
+        worker.closest.offer(lacking.value, place, plan);
+        for (std::size_t k = 0; k < kKnownPlans; ++k) {
+          if (kinds[k]) worker.closest_of_kind[k].offer(lacking.value, place, plan);
+        }
+        return;
+      }
+      const Seconds bound = worker.timer.lower_bound();
+      bounds.least = std::min(bounds.least, bound);
+      for (std::size_t k = 0; k < kKnownPlans; ++k) {
+        if (kinds[k]) bounds.of_kind[k] = std::min(bounds.of_kind[k], bound);
+      }
+    });
+  }
+
+  /// Whether a plan of these kinds with this bound may be in the answer.
+  bool may_belong(Seconds bound, const KnownPlans& kinds) const {
+    if (options_.exhaustive || !cutoff_.excludes(bound)) return true;
+    for (std::size_t k = 0; k < kKnownPlans; ++k) {
+      if (kinds[k] && !cutoff_of_kind_[k]->excludes(bound)) return true;
     }
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return step(a) < step(b); });
-    if (order.size() > options_.keep) order.resize(options_.keep);
-    for (const std::size_t i : order) result.ranked.push_back(ranked(i));
-    refine(result.ranked);
+    return false;
+  }
+
+  bool may_belong(const CornerBounds& bounds) const {
+    if (std::isinf(bounds.least.value)) return false;
+    if (options_.exhaustive || !cutoff_.excludes(bounds.least)) return true;
+    for (std::size_t k = 0; k < kKnownPlans; ++k) {
+      const Seconds bound = bounds.of_kind[k];
+      if (!std::isinf(bound.value) && !cutoff_of_kind_[k]->excludes(bound)) return true;
+    }
+    return false;
+  }
+
+  void time(Worker& worker, std::size_t corner) {
+    if (!may_belong(bounds_[corner])) return;
+    each_plan(corner, [&](const core::DensePlan& plan, std::uint64_t place) {
+      worker.timer.turn_to(plan);
+      if (worker.timer.memory() > memory_) return;
+      const KnownPlans kinds = known_plans(plan, node_devices_);
+      if (!may_belong(worker.timer.lower_bound(), kinds)) return;
+      const Seconds step = worker.timer.step();
+      ++worker.timed;
+      cutoff_.add(step);
+      if (worker.best.wants(step.value, place)) worker.best.offer({step.value, place, plan});
+      for (std::size_t k = 0; k < kKnownPlans; ++k) {
+        if (!kinds[k]) continue;
+        cutoff_of_kind_[k]->add(step);
+        worker.best_of_kind[k].offer(step.value, place, plan);
+      }
+    });
+  }
+
+  SearchResult answer() {
+    SearchResult result;
+    std::vector<Found> best;
+    FirstFound closest;
+    for (const auto& worker : workers_) {
+      result.candidates += worker->candidates;
+      result.do_not_fit += worker->do_not_fit;
+      result.timed += worker->timed;
+      closest.offer(worker->closest);
+      for (Found& found : worker->best.take()) best.push_back(std::move(found));
+    }
+    std::sort(best.begin(), best.end(), [](const auto& a, const auto& b) { return a.before(b); });
+    if (best.size() > options_.keep) best.resize(options_.keep);
+    for (const Found& found : best) result.ranked.push_back(ranked(found.plan));
+    refine(result.ranked, options_);
     if (result.ranked.empty()) {
-      result.nothing_fits =
-          plans_.empty() ? why_no_plan() : closest([](const core::Plan&) { return true; });
-    } else if (dense_) {
+      result.nothing_fits = closest.first
+                                ? does_not_fit(*closest.first)
+                                : why_no_plan(model_, cluster_, job_, options_.conditions);
+    } else {
       add_alternatives(result);
     }
     return result;
   }
 
- private:
-  void judge_all() {
-    const auto hardware = std::max(1u, std::thread::hardware_concurrency());
-    const std::size_t threads = options_.threads > 0 ? static_cast<std::size_t>(options_.threads)
-                                                     : static_cast<std::size_t>(hardware);
-    Cutoff cutoff(options_.keep);
-    // Of each known kind the best is wanted too.
-    std::vector<std::unique_ptr<Cutoff>> of_kind;
-    for (std::size_t k = 0; k < kKinds; ++k) of_kind.push_back(std::make_unique<Cutoff>(1));
-    std::atomic<std::size_t> next{0};
-    std::vector<std::exception_ptr> failures(threads);
-    const auto work = [&](std::size_t thread) {
-      try {
-        for (std::size_t i = next++; i < plans_.size(); i = next++) {
-          verdicts_[i] = judge(plans_[i], cutoff, of_kind);
-        }
-      } catch (...) {
-        failures[thread] = std::current_exception();
-      }
-    };
-    std::vector<std::jthread> pool;
-    for (std::size_t t = 1; t < threads; ++t) pool.emplace_back(work, t);
-    work(0);
-    pool.clear();  // Joins.
-    for (const std::exception_ptr& failure : failures) {
-      if (failure) std::rethrow_exception(failure);
-    }
+  RankedPlan ranked(const core::DensePlan& plan) const {
+    return {plan_of(plan), estimator_.estimate(plan), std::nullopt};
   }
 
-  Verdict judge(const core::Plan& plan, Cutoff& cutoff,
-                std::vector<std::unique_ptr<Cutoff>>& of_kind) const {
-    if (!dense_) {
-      return std::visit([](auto&& outcome) -> Verdict { return outcome; },
-                        estimate_sparse(plan, model_, cluster_, job_));
-    }
-    const core::DensePlan& dense = *plan.dense;
-    if (auto too_large = dense_->does_not_fit(dense)) return *too_large;
-    Cutoff* kind = nullptr;
-    for (std::size_t k = 0; k < kKinds; ++k) {
-      if (kKnownKinds[k].is(dense)) kind = of_kind[k].get();
-    }
-    const double bound = dense_->passes(dense).lower_bound.value;
-    if (cutoff.excludes(bound) && (kind == nullptr || kind->excludes(bound))) return TooSlow{};
-    const Estimate estimate = dense_->estimate(dense);
-    cutoff.add(estimate.step.value);
-    if (kind != nullptr) kind->add(estimate.step.value);
-    return estimate;
-  }
-
-  Seconds step(std::size_t i) const { return std::get<Estimate>(verdicts_[i]).step; }
-
-  RankedPlan ranked(std::size_t i) const {
-    return {plans_[i], std::get<Estimate>(verdicts_[i]), std::nullopt};
-  }
-
-  void refine(std::vector<RankedPlan>& plans) const {
-    if (!options_.refine) return;
-    const std::size_t count = std::min(options_.refined, plans.size());
-    for (std::size_t i = 0; i < count; ++i) plans[i].refined = options_.refine(plans[i].plan);
-    std::stable_sort(
-        plans.begin(), plans.begin() + static_cast<std::ptrdiff_t>(count),
-        [](const RankedPlan& a, const RankedPlan& b) { return *a.refined < *b.refined; });
-  }
-
-  /// What the plan that comes closest to fitting lacks; empty where none of them is too large.
-  template <class Predicate>
-  std::string closest(Predicate wanted) const {
-    std::optional<std::size_t> best;
-    const auto lacking = [&](std::size_t i) {
-      const auto& infeasible = std::get<Infeasible>(verdicts_[i]);
-      return *infeasible.needed - *infeasible.available;
-    };
-    for (std::size_t i = 0; i < plans_.size(); ++i) {
-      if (!std::holds_alternative<Infeasible>(verdicts_[i]) || !wanted(plans_[i])) continue;
-      if (!best || lacking(i) < lacking(*best)) best = i;
-    }
-    if (!best) return "";
-    return "even " + core::describe(plans_[*best]) +
-           " does not fit: " + std::get<Infeasible>(verdicts_[*best]).why;
-  }
-
-  /// What is wrong with the plainest plan, where none can be lowered.
-  std::string why_no_plan() const {
-    core::Plan plan;
-    const int ranks = cluster_.devices();
-    if (dense_) {
-      plan.dense = core::DensePlan{.data = ranks, .layers_per_stage = {model_.transformer->layers}};
-    } else {
-      plan.sparse = core::SparsePlan{.workers = ranks, .servers = ranks, .colocated = true};
-    }
-    const auto reason = core::why_invalid(plan, model_, job_, ranks);
-    return "even " + core::describe(plan) + " cannot be: " + reason.value_or("");
+  std::string does_not_fit(const Found& found) const {
+    const auto fullest =
+        estimator_.fullest(estimator_.passes(found.plan), estimator_.steps(found.plan));
+    return even_plan_does_not_fit(plan_of(found.plan), estimator_.too_large(fullest, memory_));
   }
 
   void add_alternatives(SearchResult& result) const {
-    for (const KnownKind& kind : kKnownKinds) {
-      std::optional<std::size_t> best;
-      for (std::size_t i = 0; i < plans_.size(); ++i) {
-        if (!std::holds_alternative<Estimate>(verdicts_[i]) || !kind.is(*plans_[i].dense)) continue;
-        if (!best || step(i) < step(*best)) best = i;
+    for (std::size_t k = 0; k < kKnownPlans; ++k) {
+      FirstFound best, closest;
+      for (const auto& worker : workers_) {
+        best.offer(worker->best_of_kind[k]);
+        closest.offer(worker->closest_of_kind[k]);
       }
-      Alternative alternative{kind.name, "", std::nullopt};
-      if (best) {
-        alternative.best = ranked(*best);
+      Alternative alternative{std::string(known_plan_names()[k]), "", std::nullopt};
+      if (best.first) {
+        alternative.best = ranked(best.first->plan);
         alternative.verdict =
             why_slower(result.ranked.front().estimate, alternative.best->estimate);
+      } else if (closest.first) {
+        alternative.verdict = does_not_fit(*closest.first);
       } else {
-        alternative.verdict = closest([&](const core::Plan& plan) { return kind.is(*plan.dense); });
-        if (alternative.verdict.empty()) continue;  // The space has no such plan.
+        continue;  // The space has no such plan.
       }
       result.alternatives.push_back(std::move(alternative));
     }
@@ -229,16 +271,60 @@ class Search {
   const core::Cluster& cluster_;
   const core::Job& job_;
   const SearchOptions& options_;
-  std::vector<core::Plan> plans_;
-  std::vector<Verdict> verdicts_;
-  std::unique_ptr<DenseEstimator> dense_;  // Absent for click-through models.
+  DenseEstimator estimator_;
+  DensePlanSpace space_;
+  std::vector<PlanCorner> corners_;
+  std::vector<CornerBounds> bounds_;
+  core::Bytes memory_;  ///< That a plan may need.
+  int node_devices_;
+  Cutoff cutoff_;
+  std::vector<std::unique_ptr<Cutoff>> cutoff_of_kind_;
+  std::vector<std::unique_ptr<Worker>> workers_;
 };
+
+/// Each plan is estimated: there are few.
+SearchResult search_sparse(const core::Model& model, const core::Cluster& cluster,
+                           const core::Job& job, const SearchOptions& options) {
+  const std::vector<core::Plan> plans = sparse_plans(model, cluster, job);
+  std::vector<std::optional<Outcome>> outcomes(plans.size());
+  on_threads(thread_count(options), plans.size(), [&](std::size_t, std::size_t i) {
+    outcomes[i] = estimate_sparse(plans[i], model, cluster, job);
+  });
+  SearchResult result;
+  result.candidates = result.timed = plans.size();
+  std::optional<std::size_t> closest;
+  const auto lacking = [&](std::size_t i) {
+    const auto& infeasible = std::get<Infeasible>(*outcomes[i]);
+    return *infeasible.needed - *infeasible.available;
+  };
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    if (const auto* estimate = std::get_if<Estimate>(&*outcomes[i])) {
+      result.ranked.push_back({plans[i], *estimate, std::nullopt});
+      continue;
+    }
+    ++result.do_not_fit;
+    if (!closest || lacking(i) < lacking(*closest)) closest = i;
+  }
+  std::stable_sort(result.ranked.begin(), result.ranked.end(),
+                   [](const auto& a, const auto& b) { return a.estimate.step < b.estimate.step; });
+  if (result.ranked.size() > options.keep) result.ranked.resize(options.keep);
+  refine(result.ranked, options);
+  if (!result.ranked.empty()) return result;
+  result.nothing_fits =
+      closest ? even_plan_does_not_fit(plans[*closest], std::get<Infeasible>(*outcomes[*closest]))
+              : why_no_plan(model, cluster, job, {});
+  return result;
+}
 
 }  // namespace
 
 SearchResult search(const core::Model& model, const core::Cluster& cluster, const core::Job& job,
                     const SearchOptions& options) {
-  return Search(model, cluster, job, options).run();
+  if (const auto reason = core::why_not_covered(model, job)) {
+    throw core::ConfigError(fmt::format("{}: {}", model.name, *reason));
+  }
+  if (!model.transformer) return search_sparse(model, cluster, job, options);
+  return DenseSearch(model, cluster, job, options).run();
 }
 
 std::string why_slower(const Estimate& best, const Estimate& other) {

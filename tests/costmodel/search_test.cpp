@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 
 #include "core/error.h"
 #include "tests/costmodel/small_inputs.h"
@@ -28,66 +27,6 @@ core::Cluster nodes_of_four(int nodes, double memory) {
 
 core::Model model_of(const core::Transformer& transformer) {
   return {"small", transformer, std::nullopt};
-}
-
-/// Every plan with even layers, by nested loops over all degrees, each judged on its own.
-std::map<std::string, double> brute_force(const core::Model& model, const core::Cluster& cluster,
-                                          const core::Job& job) {
-  std::map<std::string, double> feasible;
-  const int n = cluster.devices();
-  core::Plan plan;
-  plan.dense = core::DensePlan{};
-  core::DensePlan& d = *plan.dense;
-  for (d.data = 1; d.data <= n; ++d.data) {
-    for (d.sharding = 1; d.data * d.sharding <= n; ++d.sharding) {
-      for (d.tensor = 1; d.data * d.sharding * d.tensor <= n; ++d.tensor) {
-        for (d.pipeline = 1; d.devices() <= n; ++d.pipeline) {
-          for (d.microbatch = 1; d.microbatch <= job.global_batch; ++d.microbatch) {
-            for (int choice = 0; choice < 4; ++choice) {
-              d.schedule = choice % 2 == 0 ? core::PipelineSchedule::OneFOneB
-                                           : core::PipelineSchedule::GPipe;
-              d.recompute = choice / 2 == 0 ? core::Recompute::None : core::Recompute::Full;
-              d.sharding_stage = d.sharding > 1 ? 1 : 0;
-              if (d.pipeline == 1 && choice % 2 == 1) continue;
-              if (d.pipeline > model.transformer->layers) continue;
-              d.layers_per_stage = core::even_layers(model.transformer->layers, d.pipeline);
-              const Outcome outcome = estimate(plan, model, cluster, job);
-              if (const auto* e = std::get_if<Estimate>(&outcome)) {
-                feasible[core::describe(plan)] = e->step.value;
-              }
-            }
-          }
-        }
-      }
-    }
-  }
-  return feasible;
-}
-
-bool even(const core::DensePlan& plan) {
-  int layers = 0;
-  for (const int l : plan.layers_per_stage) layers += l;
-  return plan.layers_per_stage == core::even_layers(layers, plan.pipeline);
-}
-
-TEST(Search, FindsWhatBruteForceFinds) {
-  for (const int nodes : {1, 4}) {
-    for (const double memory : {16e9, 6e6}) {  // The second leaves only some plans.
-      const core::Cluster cluster = nodes_of_four(nodes, memory);
-      const core::Model model = model_of(small_llama());
-      const core::Job job = small_job();
-      const auto expected = brute_force(model, cluster, job);
-      ASSERT_FALSE(expected.empty());
-      const SearchResult found = search(model, cluster, job, {.keep = 1'000'000, .refine = {}});
-      std::map<std::string, double> even_plans;
-      for (const RankedPlan& ranked : found.ranked) {
-        if (even(*ranked.plan.dense)) {
-          even_plans[core::describe(ranked.plan)] = ranked.estimate.step.value;
-        }
-      }
-      EXPECT_EQ(even_plans, expected) << nodes << " nodes";
-    }
-  }
 }
 
 // Keeping few lets the lower bound prune: the few must be the first of all.

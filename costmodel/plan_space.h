@@ -1,0 +1,80 @@
+#pragma once
+// The plans that a search looks at, one after another.
+//
+//   tensor      divides heads, key-value heads, feed-forward width and devices
+//   pipeline    divides the rest; layers even, or levelled by their times
+//   context     divides the rest, both methods
+//   microbatch  divides the sequences of a data way
+//   sequence    parallel or not
+//   recompute   none, selective, full
+//   schedule    1F1B, GPipe, ZB-H1; interleaved with each number of chunks that divides the layers of
+//               a stage
+//   sharding    none, or each divisor of the data ways in ZeRO stages 1, 2 and 3
+//
+// Of these the plans that core::why_invalid allows.
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "core/cluster.h"
+#include "core/job.h"
+#include "core/model.h"
+#include "core/plan.h"
+
+namespace orrery::costmodel {
+
+class DenseEstimator;
+
+/// What a plan must be like.
+struct PlanConditions {
+  std::optional<int> data, sharding, sharding_stage, tensor, pipeline, context, virtual_stages,
+      microbatch;
+  std::optional<bool> sequence_parallel;
+  std::optional<core::PipelineSchedule> schedule;
+  std::optional<core::Recompute> recompute;
+};
+
+/// The plan of even layers that has what is asked for, and data parallelism where nothing is.
+core::DensePlan plainest_plan(const core::Transformer&, int devices, const PlanConditions&);
+
+/// Plans that share the degrees which are costly to change.
+struct PlanCorner {
+  int tensor = 1, pipeline = 1, context = 1, microbatch = 1;
+  int data_ways = 1;
+};
+
+class DensePlanSpace {
+ public:
+  /// @param estimator  Of the same model, cluster and job: it levels the layers of stages.
+  DensePlanSpace(const core::Model&, const core::Cluster&, const core::Job&, const DenseEstimator&,
+                 const PlanConditions&);
+
+  /// In the order of the search.
+  std::vector<PlanCorner> corners() const;
+  /// Every valid plan of a corner, in order. `visit` gets the same object each time, changed.
+  void visit(const PlanCorner&, const std::function<void(const core::DensePlan&)>& visit) const;
+
+ private:
+  using Visit = std::function<void(const core::DensePlan&)>;
+  void visit_schedules(core::DensePlan&, const Visit&) const;
+  void visit_layers(core::DensePlan&, const Visit&) const;
+  void visit_sharding(core::DensePlan&, const Visit&) const;
+  bool valid(const core::DensePlan&) const;
+
+  const core::Model& model_;
+  const core::Job& job_;
+  const DenseEstimator& estimator_;
+  PlanConditions conditions_;
+  int devices_;
+};
+
+/// All valid dense plans, in the order of the search.
+std::vector<core::Plan> dense_plans(const core::Model&, const core::Cluster&, const core::Job&);
+
+/// All valid plans with a parameter server: how many of the cluster's ranks serve, whether servers
+/// also work, one to four slices.
+std::vector<core::Plan> sparse_plans(const core::Model&, const core::Cluster&, const core::Job&);
+
+}  // namespace orrery::costmodel

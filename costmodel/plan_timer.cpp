@@ -1,0 +1,136 @@
+#include "costmodel/plan_timer.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace orrery::costmodel {
+namespace {
+
+using core::Axis;
+using core::Bytes;
+using core::Seconds;
+
+void mix(std::size_t& hash, std::size_t value) {
+  // FNV-1a over whole words.
+  constexpr std::size_t kPrime = 1099511628211ULL;
+  hash = (hash ^ value) * kPrime;
+}
+
+/// Whether tensor and context groups lie within the groups of all other axes, so that these do not
+/// move them.
+bool innermost(const core::DensePlan& plan) {
+  const auto inner = [](Axis axis) { return axis == Axis::Tensor || axis == Axis::Context; };
+  const auto outer = std::find_if_not(plan.axis_order.begin(), plan.axis_order.end(), inner);
+  return std::none_of(outer, plan.axis_order.end(), inner);
+}
+
+Seconds on_compute_stream(const StepProfile& step) {
+  Seconds sum = step.begin;
+  for (const EndInstruction& instruction : step.end) {
+    if (instruction.stream == core::Stream::Compute) sum += instruction.duration;
+  }
+  return sum;
+}
+
+}  // namespace
+
+std::size_t PlanHash::operator()(const core::DensePlan& plan) const noexcept {
+  std::size_t hash = 14695981039346656037ULL;
+  for (const int degree :
+       {plan.data, plan.sharding, plan.sharding_stage, plan.tensor, plan.pipeline, plan.context,
+        plan.expert, plan.virtual_stages, plan.microbatch, static_cast<int>(plan.schedule),
+        static_cast<int>(plan.recompute), plan.sequence_parallel ? 1 : 0,
+        plan.recompute_layers.value_or(0)}) {
+    mix(hash, static_cast<std::size_t>(degree));
+  }
+  for (const int layers : plan.layers_per_stage) mix(hash, static_cast<std::size_t>(layers));
+  return hash;
+}
+
+PlanTimer::Passes& PlanTimer::passes_of(const core::DensePlan& plan) {
+  key_ = plan;
+  if (plan.sharding_stage <= 1 && innermost(plan)) {
+    key_.data = plan.data_ways();
+    key_.sharding = 1;
+    key_.sharding_stage = 0;
+  }
+  key_.bucket.reset();
+  key_.overlap_gradients = true;
+  const auto [entry, added] = passes_.try_emplace(key_);
+  Passes& passes = entry->second;
+  if (!added) return passes;
+  passes.passes = estimator_.passes(plan);
+  for (const AlikeStages& stage : passes.passes.stages) passes.peak.push_back(total(stage.peak));
+  return passes;
+}
+
+PlanTimer::Steps& PlanTimer::steps_of(const core::DensePlan& plan) {
+  key_ = plan;
+  key_.microbatch = 1;
+  key_.recompute = core::Recompute::None;
+  key_.recompute_layers.reset();
+  key_.schedule = order_free(plan.schedule);
+  key_.pass_times.reset();
+  const auto [entry, added] = steps_.try_emplace(key_);
+  Steps& steps = entry->second;
+  if (!added) return steps;
+  steps.steps = estimator_.steps(plan);
+  BeforeEnd before{steps.steps.routes, {}};
+  for (const StepProfile& step : steps.steps.of_kind) {
+    steps.persistent.push_back(total(step.persistent));
+    steps.computing.push_back(on_compute_stream(step));
+    before.second.push_back(step.begin);
+  }
+  const auto next = static_cast<int>(before_end_.size());
+  steps.before_end = before_end_.try_emplace(std::move(before), next).first->second;
+  return steps;
+}
+
+void PlanTimer::turn_to(const core::DensePlan& plan) {
+  constexpr std::size_t kKept = 8192;  // Some tens of megabytes.
+  if (passes_.size() > kKept) passes_.clear();
+  if (steps_.size() > kKept) {
+    steps_.clear();
+    passes_.clear();  // Their times are kept by what the steps gave them.
+    before_end_.clear();
+  }
+  passes_now_ = &passes_of(plan);
+  steps_now_ = &steps_of(plan);
+}
+
+Bytes PlanTimer::memory() const {
+  Bytes most;
+  for (std::size_t k = 0; k < passes_now_->peak.size(); ++k) {
+    most = std::max(most, steps_now_->persistent[k] + passes_now_->peak[k]);
+  }
+  return most + estimator_.device().reserved;
+}
+
+Seconds PlanTimer::lower_bound() const {
+  const PlanPasses& passes = passes_now_->passes;
+  Seconds bound = passes.lower_bound;
+  for (std::size_t k = 0; k < passes.stages.size(); ++k) {
+    bound = std::max(
+        bound, passes.stages[k].passes * passes.shape.microbatches + steps_now_->computing[k]);
+  }
+  return bound;
+}
+
+const PlanFinish& PlanTimer::finish() {
+  const int before_end = steps_now_->before_end;
+  for (const auto& [key, finish] : passes_now_->finish) {
+    if (key == before_end) return finish;
+  }
+  const PipelineStages stages = estimator_.pipeline(passes_now_->passes, steps_now_->steps);
+  passes_now_->finish.emplace_back(
+      before_end, plan_finish(passes_now_->passes,
+                              pipeline_finish(passes_now_->passes.shape, stages, graphs_)));
+  return passes_now_->finish.back().second;
+}
+
+Seconds PlanTimer::step() {
+  return estimator_.end_of_step(passes_now_->passes, steps_now_->steps, finish()).end;
+}
+
+}  // namespace orrery::costmodel
