@@ -5,14 +5,17 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "app/output_file.h"
 #include "app/plan_text.h"
 #include "app/progress.h"
+#include "core/config/quantity.h"
 #include "core/config/read.h"
 #include "core/config/write.h"
 #include "core/error.h"
+#include "costmodel/pareto.h"
 #include "study/plan_study.h"
 
 namespace orrery::app {
@@ -20,32 +23,151 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Plans beyond those shown, so that those within the model's error can be told.
+constexpr std::size_t kKept = 200;
+
 // As the plan's file names it: relative to its folder, so that a tree of files can be moved.
 std::string beside(const fs::path& plan_file, const std::string& path) {
   return fs::proximate(fs::absolute(path), fs::absolute(plan_file).parent_path()).string();
 }
 
-void write_chosen(const PlanFlags& flags, core::Plan plan) {
-  plan.name = fs::path(*flags.output).stem().string();
-  plan.model = beside(*flags.output, flags.model);
-  plan.cluster = beside(*flags.output, flags.cluster);
-  plan.job = beside(*flags.output, flags.job);
-  core::write_plan(*flags.output, plan);
+/// The value that a name on the command line stands for.
+template <class Value, class Name>
+std::optional<Value> named(const std::optional<std::string>& text,
+                           std::initializer_list<Value> values, Name name_of) {
+  if (!text) return std::nullopt;
+  for (const Value value : values) {
+    if (name_of(value) == *text) return value;
+  }
+  return std::nullopt;
 }
 
-costmodel::SearchResult search(const PlanQuestion& question, const PlanFlags& flags) {
-  Progress progress;
-  progress.say("searching plans");
+costmodel::PlanConditions conditions_of(const PlanFlags& flags) {
+  using Schedule = core::PipelineSchedule;
+  using core::Recompute;
+  costmodel::PlanConditions wanted;
+  wanted.data = flags.data;
+  wanted.sharding = flags.sharding;
+  wanted.sharding_stage = flags.sharding_stage;
+  wanted.tensor = flags.tensor;
+  wanted.pipeline = flags.pipeline;
+  wanted.context = flags.context;
+  wanted.virtual_stages = flags.virtual_stages;
+  wanted.microbatch = flags.microbatch;
+  if (flags.sequence_parallel) wanted.sequence_parallel = *flags.sequence_parallel == "yes";
+  wanted.schedule = named(flags.schedule,
+                          {Schedule::GPipe, Schedule::OneFOneB, Schedule::Interleaved,
+                           Schedule::ZeroBubbleH1, Schedule::ZeroBubble1p, Schedule::ZeroBubble2p},
+                          core::schedule_name);
+  wanted.recompute =
+      named(flags.recompute, {Recompute::None, Recompute::Selective, Recompute::Full},
+            core::recompute_name);
+  return wanted;
+}
+
+core::Bytes memory_of(const std::string& text) {
+  try {
+    return core::parse<core::Bytes>(text);
+  } catch (const core::ConfigError& error) {
+    throw core::ConfigError(std::string("--max-memory: ") + error.what());
+  }
+}
+
+study::PlanStudyOptions study_options(const PlanFlags& flags, Progress& progress) {
   study::PlanStudyOptions options;
-  options.keep = static_cast<std::size_t>(std::max(flags.top, flags.pick));
+  options.keep = std::max(kKept, static_cast<std::size_t>(std::max(flags.top, flags.pick)));
   options.simulated = static_cast<std::size_t>(flags.simulate);
-  options.progress = [&](std::size_t number) {
+  options.conditions = conditions_of(flags);
+  if (flags.max_memory) options.memory = memory_of(*flags.max_memory);
+  options.progress = [&progress, &flags](std::size_t number) {
     progress.say(fmt::format("simulating plan {} of {}", number, flags.simulate));
   };
+  return options;
+}
+
+/// Where only a part of the cluster is used, that part is written beside the plan.
+void write_chosen(const PlanFlags& flags, const PlanQuestion& question, core::Plan plan) {
+  const fs::path file(*flags.output);
+  plan.name = file.stem().string();
+  plan.model = beside(file, flags.model);
+  plan.job = beside(file, flags.job);
+  plan.cluster = beside(file, flags.cluster);
+  if (question.cluster.devices() < question.whole_cluster_devices) {
+    const std::string part = file.stem().string() + "-cluster.toml";
+    core::write_cluster(file.parent_path() / part, question.cluster,
+                        "the first nodes of " + question.cluster.name +
+                            ", whose file has the source of each number");
+    plan.cluster = part;
+  }
+  core::write_plan(file, plan);
+}
+
+/// The part of the cluster that is searched: where fewer devices are asked for, the part whose best
+/// plan is fastest.
+core::Cluster searched_part(const PlanQuestion& question, const PlanFlags& flags,
+                            const study::PlanStudyOptions& options) {
+  if (!flags.max_gpus || *flags.max_gpus >= question.cluster.devices()) return question.cluster;
+  const auto parts = study::best_of_parts(question.model, question.cluster, question.job, options,
+                                          *flags.max_gpus);
+  if (parts.empty()) {
+    throw core::SystemError(
+        fmt::format("no plan fits on at most {} of the cluster's devices", *flags.max_gpus));
+  }
+  return std::min_element(parts.begin(), parts.end(),
+                          [](const auto& a, const auto& b) {
+                            return a.best.estimate.step < b.best.estimate.step;
+                          })
+      ->part;
+}
+
+void print_front(const PlanQuestion& question, const PlanFlags& flags,
+                 const study::PlanStudyOptions& options) {
+  const auto front = costmodel::pareto_front(
+      study::best_of_parts(question.model, question.cluster, question.job, options,
+                           flags.max_gpus.value_or(question.cluster.devices())));
+  if (front.empty()) throw core::SystemError("no plan fits on any part of the cluster");
+  if (flags.json) {
+    fmt::print("{}\n", front_json(question, front).dump(2));
+  } else {
+    fmt::print("{} on parts of {}\n\n{}", question.model.name, question.cluster.name,
+               front_text(question, front));
+  }
+}
+
+costmodel::SearchResult search(const PlanQuestion& question,
+                               const study::PlanStudyOptions& options) {
   costmodel::SearchResult result =
       study::study_plans(question.model, question.cluster, question.job, options);
-  if (result.ranked.empty()) throw core::SystemError("no plan fits: " + result.nothing_fits);
-  return result;
+  if (!result.ranked.empty()) return result;
+  if (result.candidates == 0) throw core::ConfigError("no plan: " + result.nothing_fits);
+  throw core::SystemError("no plan fits: " + result.nothing_fits);
+}
+
+void declare_conditions(CLI::App& command, PlanFlags& flags) {
+  const std::string group = "What the plans must be like";
+  const auto degree = [&](const char* name, std::optional<int>& value, const char* text) {
+    command.add_option(name, value, text)->check(CLI::PositiveNumber)->group(group);
+  };
+  degree("--max-gpus", flags.max_gpus, "At most so many devices: the first nodes of the cluster");
+  command.add_option("--max-memory", flags.max_memory, "At most so much of a device, \"40 GiB\"")
+      ->group(group);
+  degree("--data", flags.data, "Replicas, outside sharding");
+  degree("--tensor", flags.tensor, "Tensor-parallel ways");
+  degree("--pipeline", flags.pipeline, "Pipeline stages");
+  degree("--context", flags.context, "Context-parallel ways");
+  degree("--sharding", flags.sharding, "Ranks that share optimizer state (and more)");
+  command.add_option("--sharding-stage", flags.sharding_stage, "ZeRO stage; 0 is none")
+      ->check(CLI::Range(0, 3))
+      ->group(group);
+  degree("--virtual-stages", flags.virtual_stages, "Chunks of layers on each stage");
+  degree("--microbatch", flags.microbatch, "Sequences of a microbatch");
+  const auto choice = [&](const char* name, std::optional<std::string>& value,
+                          const std::vector<std::string>& names) {
+    command.add_option(name, value)->check(CLI::IsMember(names))->group(group);
+  };
+  choice("--schedule", flags.schedule, {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-1p", "zb-2p"});
+  choice("--recompute", flags.recompute, {"none", "selective", "full"});
+  choice("--sequence-parallel", flags.sequence_parallel, {"yes", "no"});
 }
 
 }  // namespace
@@ -71,7 +193,11 @@ CLI::App* declare_plan(CLI::App& app, PlanFlags& flags) {
   command->add_option("--pick", flags.pick, "Which of the plans to write, 1 is the best")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  command->add_flag("--pareto", flags.pareto,
+                    "Instead: the best plans of parts of the cluster that no other beats in time, "
+                    "devices and money");
   command->add_flag("--json", flags.json, "Print JSON");
+  declare_conditions(*command, flags);
   command->footer(
       "Example:\n  orrery plan --model configs/models/llama-3-70b \\\n"
       "    --cluster configs/clusters/dgx-h100-64.toml \\\n"
@@ -80,23 +206,32 @@ CLI::App* declare_plan(CLI::App& app, PlanFlags& flags) {
 }
 
 void run_plan(const PlanFlags& flags) {
-  const PlanQuestion question{core::read_model(flags.model), core::read_cluster(flags.cluster),
-                              core::read_job(flags.job)};
+  PlanQuestion question{core::read_model(flags.model), core::read_cluster(flags.cluster),
+                        core::read_job(flags.job)};
+  question.whole_cluster_devices = question.cluster.devices();
   if (flags.output) check_writable(*flags.output);
-  costmodel::SearchResult result = search(question, flags);
+  Progress progress;
+  progress.say("searching plans");
+  const study::PlanStudyOptions options = study_options(flags, progress);
+  if (flags.pareto) {
+    print_front(question, flags, options);
+    return;
+  }
+  question.cluster = searched_part(question, flags, options);
+  costmodel::SearchResult result = search(question, options);
   const auto pick = static_cast<std::size_t>(flags.pick);
   if (pick > result.ranked.size()) {
     throw core::ConfigError(
         fmt::format("--pick {}: only {} plans fit", pick, result.ranked.size()));
   }
-  if (flags.output) write_chosen(flags, result.ranked[pick - 1].plan);
-  result.ranked.resize(std::min(result.ranked.size(), static_cast<std::size_t>(flags.top)));
+  if (flags.output) write_chosen(flags, question, result.ranked[pick - 1].plan);
+  const auto shown = std::min(result.ranked.size(), static_cast<std::size_t>(flags.top));
   if (flags.json) {
-    fmt::print("{}\n", plans_json(question, result).dump(2));
+    fmt::print("{}\n", plans_json(question, result, shown).dump(2));
     return;
   }
   fmt::print("{} on {} ({} devices)\n\n{}", question.model.name, question.cluster.name,
-             question.cluster.devices(), plans_text(question, result));
+             question.cluster.devices(), plans_text(question, result, shown));
   if (flags.explain) fmt::print("{}", explanation_text(question, result));
   if (flags.output) fmt::print("\nplan: {}\n", *flags.output);
 }

@@ -14,6 +14,11 @@ struct PlanFlags {
   std::string cluster;
   std::string job;
   std::optional<std::string> output;
+  // What the plans must be like; absent: anything.
+  std::optional<int> max_gpus, data, tensor, pipeline, context, sharding, sharding_stage,
+      virtual_stages, microbatch;
+  std::optional<std::string> max_memory, schedule, recompute, sequence_parallel;
+  bool pareto = false;
   int top = 5;
   int simulate = 3;
   int pick = 1;

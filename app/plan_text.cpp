@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "app/quantity_text.h"
 #include "app/table.h"
@@ -32,10 +33,12 @@ core::Bytes memory_of(const Estimate& e) {
   return sum;
 }
 
-std::string plans_table(const PlanQuestion& question, const costmodel::SearchResult& result) {
+using Plans = std::span<const RankedPlan>;
+
+std::string plans_table(const PlanQuestion& question, Plans plans) {
   // Columns that say nothing of any of these plans are left out.
   const auto any = [&](auto says) {
-    return std::any_of(result.ranked.begin(), result.ranked.end(),
+    return std::any_of(plans.begin(), plans.end(),
                        [&](const RankedPlan& r) { return says(r.estimate); });
   };
   const bool mfu = any([](const Estimate& e) { return e.mfu.has_value(); });
@@ -45,7 +48,7 @@ std::string plans_table(const PlanQuestion& question, const costmodel::SearchRes
   if (bubble) head.emplace_back("bubble");
   head.emplace_back("comm.");
   Table table(std::move(head));
-  for (const RankedPlan& ranked : result.ranked) {
+  for (const RankedPlan& ranked : plans) {
     const Estimate& e = ranked.estimate;
     std::vector<std::string> row = {core::describe(ranked.plan), text(e.step),
                                     ranked.refined ? text(*ranked.refined) : "-",
@@ -59,10 +62,10 @@ std::string plans_table(const PlanQuestion& question, const costmodel::SearchRes
 }
 
 // Speed of one card × cards × scaling efficiency, as the article of 4D hybrid parallelism has it.
-std::string product_table(const PlanQuestion& question, const costmodel::SearchResult& result) {
+std::string product_table(const PlanQuestion& question, Plans plans) {
   Table table({"speed of one x cards x scaling efficiency", "one card", "cards", "efficiency",
                unit_of(question)});
-  for (const RankedPlan& ranked : result.ranked) {
+  for (const RankedPlan& ranked : plans) {
     const Estimate& e = ranked.estimate;
     const double speed = final_speed(ranked);
     table.add({core::describe(ranked.plan), fmt::format("{:.4g}", e.speed_of_one),
@@ -109,14 +112,54 @@ std::string best_against_next(const costmodel::SearchResult& result) {
   return "\n" + wrapped(why, 0);
 }
 
+/// The plans that the estimate cannot tell from the best.
+Plans within_error(const costmodel::SearchResult& result) {
+  const core::Seconds most = study::step_of(result.ranked.front()) * (1 + costmodel::kModelError);
+  const auto end = std::find_if(result.ranked.begin(), result.ranked.end(),
+                                [&](const RankedPlan& r) { return study::step_of(r) > most; });
+  return {result.ranked.begin(), end};
+}
+
+/// "8", or "4 to 16" where plans differ.
+template <class Value>
+std::string range_of(Plans plans, Value value_of) {
+  int least = value_of(*plans.front().plan.dense);
+  int most = least;
+  for (const RankedPlan& ranked : plans) {
+    least = std::min(least, value_of(*ranked.plan.dense));
+    most = std::max(most, value_of(*ranked.plan.dense));
+  }
+  return least == most ? std::to_string(least) : fmt::format("{} to {}", least, most);
+}
+
+std::string equals_of_best(const costmodel::SearchResult& result) {
+  const Plans plans = within_error(result);
+  std::string words = fmt::format(
+      "{}{} plans are within {:.0f}% of the best, the error to be expected of an estimate",
+      plans.size() == result.ranked.size() ? "At least " : "", plans.size(),
+      100 * costmodel::kModelError);
+  if (plans.size() == 1) words = "No other plan is within the error to be expected of an estimate";
+  if (plans.size() > 1 && plans.front().plan.dense) {
+    using Dense = core::DensePlan;
+    words += fmt::format(": tensor {}, pipeline {}, data ways {}, microbatch {}",
+                         range_of(plans, [](const Dense& d) { return d.tensor; }),
+                         range_of(plans, [](const Dense& d) { return d.pipeline; }),
+                         range_of(plans, [](const Dense& d) { return d.data_ways(); }),
+                         range_of(plans, [](const Dense& d) { return d.microbatch; }));
+  }
+  return "\n" + wrapped(words + ".", 0);
+}
+
 }  // namespace
 
-std::string plans_text(const PlanQuestion& question, const costmodel::SearchResult& result) {
+std::string plans_text(const PlanQuestion& question, const costmodel::SearchResult& result,
+                       std::size_t shown) {
+  const Plans plans(result.ranked.data(), shown);
   return fmt::format("{} plans can be lowered, {} of them do not fit in memory.\n\n",
                      count(static_cast<double>(result.candidates)),
                      count(static_cast<double>(result.do_not_fit))) +
-         plans_table(question, result) + "\n" + product_table(question, result) +
-         best_against_next(result);
+         plans_table(question, plans) + "\n" + product_table(question, plans) +
+         best_against_next(result) + equals_of_best(result);
 }
 
 std::string explanation_text(const PlanQuestion& question, const costmodel::SearchResult& result) {
@@ -140,32 +183,79 @@ std::string explanation_text(const PlanQuestion& question, const costmodel::Sear
   return lines;
 }
 
-nlohmann::json plans_json(const PlanQuestion& question, const costmodel::SearchResult& result) {
-  nlohmann::json json = {{"candidates", result.candidates}, {"do_not_fit", result.do_not_fit}};
-  for (const RankedPlan& ranked : result.ranked) {
-    const Estimate& e = ranked.estimate;
-    nlohmann::json plan = {{"plan", core::describe(ranked.plan)},
-                           {"estimated_step_seconds", e.step.value},
-                           {unit_of(question), final_speed(ranked)},
-                           {"memory_bytes", memory_of(e).value},
-                           {"bubble_share", e.bubble_share},
-                           {"communication_share", e.communication_share},
-                           {"speed_of_one", e.speed_of_one},
-                           {"scaling_efficiency", e.scaling_efficiency},
-                           {"devices", e.devices}};
-    if (ranked.refined) plan["simulated_step_seconds"] = ranked.refined->value;
-    if (e.mfu) plan["mfu"] = *e.mfu;
-    if (e.dollars_per_step) plan["dollars_per_step"] = *e.dollars_per_step;
-    if (e.joules_per_step) plan["joules_per_step"] = *e.joules_per_step;
-    for (int t = 0; t < costmodel::kTimeTerms; ++t) {
-      const auto term = static_cast<costmodel::TimeTerm>(t);
-      plan["seconds"][std::string(costmodel::time_term_name(term))] =
-          e.time[static_cast<std::size_t>(t)].value;
-    }
-    json["plans"].push_back(std::move(plan));
+namespace {
+
+nlohmann::json plan_json(const PlanQuestion& question, const RankedPlan& ranked) {
+  const Estimate& e = ranked.estimate;
+  nlohmann::json plan = {{"plan", core::describe(ranked.plan)},
+                         {"estimated_step_seconds", e.step.value},
+                         {unit_of(question), final_speed(ranked)},
+                         {"memory_bytes", memory_of(e).value},
+                         {"bubble_share", e.bubble_share},
+                         {"communication_share", e.communication_share},
+                         {"speed_of_one", e.speed_of_one},
+                         {"scaling_efficiency", e.scaling_efficiency},
+                         {"devices", e.devices}};
+  if (ranked.refined) plan["simulated_step_seconds"] = ranked.refined->value;
+  if (e.mfu) plan["mfu"] = *e.mfu;
+  if (e.dollars_per_step) plan["dollars_per_step"] = *e.dollars_per_step;
+  if (e.joules_per_step) plan["joules_per_step"] = *e.joules_per_step;
+  for (int t = 0; t < costmodel::kTimeTerms; ++t) {
+    const auto term = static_cast<costmodel::TimeTerm>(t);
+    plan["seconds"][std::string(costmodel::time_term_name(term))] =
+        e.time[static_cast<std::size_t>(t)].value;
+  }
+  return plan;
+}
+
+}  // namespace
+
+nlohmann::json plans_json(const PlanQuestion& question, const costmodel::SearchResult& result,
+                          std::size_t shown) {
+  nlohmann::json json = {{"candidates", result.candidates},
+                         {"do_not_fit", result.do_not_fit},
+                         {"within_error_of_best", within_error(result).size()},
+                         {"error", costmodel::kModelError}};
+  for (std::size_t i = 0; i < shown; ++i) {
+    json["plans"].push_back(plan_json(question, result.ranked[i]));
   }
   for (const auto& alternative : result.alternatives) {
     json["alternatives"][alternative.name] = alternative.verdict;
+  }
+  return json;
+}
+
+std::string front_text(const PlanQuestion& question,
+                       const std::vector<costmodel::PartPlan>& front) {
+  const bool priced = std::any_of(front.begin(), front.end(), [](const auto& part) {
+    return part.best.estimate.dollars_per_step.has_value();
+  });
+  std::vector<std::string> head = {"devices", "best plan", "estimate", unit_of(question)};
+  if (priced) head.insert(head.end(), {"$/step", question.model.transformer ? "$/1M tokens" : "$/1M samples"});
+  Table table(std::move(head));
+  for (const costmodel::PartPlan& part : front) {
+    const Estimate& e = part.best.estimate;
+    std::vector<std::string> row = {std::to_string(e.devices), core::describe(part.best.plan),
+                                    text(e.step), count(speed_of(e))};
+    if (priced) {
+      const double dollars = e.dollars_per_step.value_or(0);
+      row.push_back(fmt::format("{:.3g}", dollars));
+      row.push_back(fmt::format("{:.3g}", 1e6 * dollars / (speed_of(e) * e.step.value)));
+    }
+    table.add(std::move(row));
+  }
+  return table.text() + "\n" +
+         wrapped(
+             "Of the best plans of parts of the cluster, those that no other beats in step time, "
+             "devices and money.",
+             0);
+}
+
+nlohmann::json front_json(const PlanQuestion& question,
+                          const std::vector<costmodel::PartPlan>& front) {
+  nlohmann::json json;
+  for (const costmodel::PartPlan& part : front) {
+    json["plans"].push_back(plan_json(question, part.best));
   }
   return json;
 }

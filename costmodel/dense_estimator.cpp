@@ -65,7 +65,8 @@ DenseEstimator::DenseEstimator(const core::Model& model, const core::Cluster& cl
       device_(slowest_device(cluster, job.precision)),
       ranks_per_core_(ranks_per_core(cluster)),
       fabric_(fabric_cost(cluster)),
-      group_costs_(cluster) {}
+      group_costs_(cluster),
+      twins_(model_, job_) {}
 
 // ---- what plans have in common -------------------------------------------------------------
 
@@ -77,7 +78,7 @@ const StageProfile& DenseEstimator::profile(const core::DensePlan& plan, StageEn
     const auto known = profiles_.find(question);
     if (known != profiles_.end()) return known->second;
   }
-  StageProfile result = profile_stage(question, model_, device_, fabric_, job_);
+  StageProfile result = profile_stage(question, twins_, device_, fabric_, job_.precision);
   const std::lock_guard lock(mutex_);
   return profiles_.try_emplace(std::move(question), std::move(result)).first->second;
 }
@@ -194,12 +195,15 @@ PlanPasses DenseEstimator::passes(const core::DensePlan& plan) const {
 
 std::vector<int> DenseEstimator::balanced_layers(const core::DensePlan& plan) const {
   const int count = plan.pipeline * plan.virtual_stages;
+  core::DensePlan one = plan;
+  one.microbatch = 1;
+  one.sequence_parallel = false;
   std::vector<int> layers(static_cast<std::size_t>(count), 1);
   std::vector<const StageProfile*> chunks;
   for (int c = 0; c < count; ++c) {
     // Chunks between the first and the last are alike.
     const bool known = c > 1 && c < count - 1;
-    chunks.push_back(known ? chunks.back() : &profile(plan, ends_of(c, count)));
+    chunks.push_back(known ? chunks.back() : &profile(one, ends_of(c, count)));
   }
   const auto load = [&](std::size_t c) { return chunks[c]->passes(layers[c]); };
   for (int left = model_.transformer->layers - count; left > 0; --left) {

@@ -86,8 +86,8 @@ class DenseEstimator {
   /// Why the plan's fullest stage does not fit its device's memory; absent where it does.
   std::optional<Infeasible> does_not_fit(const core::DensePlan&) const;
 
-  /// Layers per stage that level the stages' passes, the first one's embedding and the last one's
-  /// head included.
+  /// Layers per stage that level the stages' passes on one sequence (all of it on each rank), the
+  /// first one's embedding and the last one's head included.
   std::vector<int> balanced_layers(const core::DensePlan&) const;
 
   // What an estimate is made of, for whoever keeps it from one plan to the next
@@ -126,6 +126,7 @@ class DenseEstimator {
   double ranks_per_core_ = 1.0;  ///< CPU ranks that share one core; 1 where each has its own.
   FabricCost fabric_;
   GroupCosts group_costs_;
+  StageTwins twins_;
 
   mutable std::mutex mutex_;
   mutable std::map<StageQuestion, StageProfile> profiles_;

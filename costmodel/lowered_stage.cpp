@@ -1,22 +1,60 @@
 #include "costmodel/lowered_stage.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/lowering/lowering.h"
 #include "core/lowering/pipeline_schedule.h"
 
 namespace orrery::costmodel {
 
-core::Role lowered_stage(const core::DensePlan& plan, StageEnds ends, int layers,
-                         const core::Model& model, const core::Job& job) {
-  core::Plan alone;
-  alone.dense = plan;
-  core::DensePlan& dense = *alone.dense;
+namespace {
+
+/// What core lowers for one microbatch of such a stage.
+struct LoneStage {
+  core::Plan plan;
+  core::Job job;
+  int stage = 0;
+};
+
+LoneStage lone_stage(const core::DensePlan& plan, StageEnds ends, int layers,
+                     const core::Job& job) {
+  LoneStage lone{{}, job, ends.first ? 0 : 1};
+  core::DensePlan& dense = lone.plan.dense.emplace(plan);
   dense.pipeline = 1 + (ends.first ? 0 : 1) + (ends.last ? 0 : 1);
   dense.layers_per_stage.assign(static_cast<std::size_t>(dense.pipeline), layers);
-  core::Job one = job;
-  one.global_batch = dense.data_ways() * dense.microbatch;
-  return core::lower_stage(alone, model, one, ends.first ? 0 : 1);
+  lone.job.global_batch = dense.data_ways() * dense.microbatch;
+  return lone;
+}
+
+}  // namespace
+
+core::Role lowered_stage(const core::DensePlan& plan, StageEnds ends, int layers,
+                         const core::Model& model, const core::Job& job) {
+  const LoneStage lone = lone_stage(plan, ends, layers, job);
+  return core::lower_stage(lone.plan, model, lone.job, lone.stage);
+}
+
+core::Role StageTwins::lowered_stage(const core::DensePlan& plan, StageEnds ends,
+                                     int layers) const {
+  core::DensePlan one = plan;
+  // The fewest sequences whose rows the tensor group can share.
+  one.microbatch = plan.sequence_parallel ? plan.tensor / std::gcd(plan.tensor, job_.sequence) : 1;
+  const Key key(one, ends, layers);
+  const core::Role* twin = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = twins_.find(key);
+    if (known != twins_.end()) twin = &known->second;
+  }
+  if (twin == nullptr) {
+    core::Role made = costmodel::lowered_stage(one, ends, layers, model_, job_);
+    const std::lock_guard lock(mutex_);
+    twin = &twins_.try_emplace(key, std::move(made)).first->second;
+  }
+  if (plan.microbatch == one.microbatch) return *twin;
+  const LoneStage lone = lone_stage(plan, ends, layers, job_);
+  return core::lower_stage_like(*twin, lone.plan, model_, lone.job, lone.stage);
 }
 
 StagePart part_at(const core::Parameters& parameters, std::int64_t first) {

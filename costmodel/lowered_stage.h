@@ -3,7 +3,11 @@
 // from.
 
 #include <compare>
+#include <map>
+#include <mutex>
 #include <optional>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "core/job.h"
@@ -25,6 +29,21 @@ struct StageEnds {
 /// @param plan  Of one chunk per stage; its pipeline and layers_per_stage are not looked at.
 core::Role lowered_stage(const core::DensePlan& plan, StageEnds ends, int layers,
                          const core::Model&, const core::Job&);
+
+/// Stages lowered with the smallest microbatch, from which those with larger ones are made. For
+/// several threads.
+class StageTwins {
+ public:
+  StageTwins(const core::Model& model, const core::Job& job) : model_(model), job_(job) {}
+  core::Role lowered_stage(const core::DensePlan& plan, StageEnds ends, int layers) const;
+
+ private:
+  using Key = std::tuple<core::DensePlan, StageEnds, int>;
+  const core::Model& model_;
+  const core::Job& job_;
+  mutable std::mutex mutex_;
+  mutable std::map<Key, core::Role> twins_;
+};
 
 /// A part of a stage's parameters.
 struct StagePart {

@@ -48,21 +48,24 @@ std::size_t PlanHash::operator()(const core::DensePlan& plan) const noexcept {
   return hash;
 }
 
-PlanTimer::Passes& PlanTimer::passes_of(const core::DensePlan& plan) {
-  key_ = plan;
-  if (plan.sharding_stage <= 1 && innermost(plan)) {
-    key_.data = plan.data_ways();
+PlanTimer::Passes& PlanTimer::passes() {
+  if (passes_now_ != nullptr) return *passes_now_;
+  key_ = plan_;
+  if (plan_.sharding_stage <= 1 && innermost(plan_)) {
+    key_.data = plan_.data_ways();
     key_.sharding = 1;
     key_.sharding_stage = 0;
   }
   key_.bucket.reset();
   key_.overlap_gradients = true;
   const auto [entry, added] = passes_.try_emplace(key_);
-  Passes& passes = entry->second;
-  if (!added) return passes;
-  passes.passes = estimator_.passes(plan);
-  for (const AlikeStages& stage : passes.passes.stages) passes.peak.push_back(total(stage.peak));
-  return passes;
+  passes_now_ = &entry->second;
+  if (!added) return *passes_now_;
+  passes_now_->passes = estimator_.passes(plan_);
+  for (const AlikeStages& stage : passes_now_->passes.stages) {
+    passes_now_->peak.push_back(total(stage.peak));
+  }
+  return *passes_now_;
 }
 
 PlanTimer::Steps& PlanTimer::steps_of(const core::DensePlan& plan) {
@@ -95,42 +98,49 @@ void PlanTimer::turn_to(const core::DensePlan& plan) {
     passes_.clear();  // Their times are kept by what the steps gave them.
     before_end_.clear();
   }
-  passes_now_ = &passes_of(plan);
+  plan_ = plan;
+  passes_now_ = nullptr;
   steps_now_ = &steps_of(plan);
 }
 
-Bytes PlanTimer::memory() const {
+Bytes PlanTimer::persistent() const {
+  return *std::max_element(steps_now_->persistent.begin(), steps_now_->persistent.end()) +
+         estimator_.device().reserved;
+}
+
+Bytes PlanTimer::memory() {
+  const std::vector<Bytes>& peak = passes().peak;
   Bytes most;
-  for (std::size_t k = 0; k < passes_now_->peak.size(); ++k) {
-    most = std::max(most, steps_now_->persistent[k] + passes_now_->peak[k]);
+  for (std::size_t k = 0; k < peak.size(); ++k) {
+    most = std::max(most, steps_now_->persistent[k] + peak[k]);
   }
   return most + estimator_.device().reserved;
 }
 
-Seconds PlanTimer::lower_bound() const {
-  const PlanPasses& passes = passes_now_->passes;
-  Seconds bound = passes.lower_bound;
-  for (std::size_t k = 0; k < passes.stages.size(); ++k) {
-    bound = std::max(
-        bound, passes.stages[k].passes * passes.shape.microbatches + steps_now_->computing[k]);
+Seconds PlanTimer::lower_bound() {
+  const PlanPasses& all = passes().passes;
+  Seconds bound = all.lower_bound;
+  for (std::size_t k = 0; k < all.stages.size(); ++k) {
+    bound =
+        std::max(bound, all.stages[k].passes * all.shape.microbatches + steps_now_->computing[k]);
   }
   return bound;
 }
 
 const PlanFinish& PlanTimer::finish() {
+  Passes& now = passes();
   const int before_end = steps_now_->before_end;
-  for (const auto& [key, finish] : passes_now_->finish) {
+  for (const auto& [key, finish] : now.finish) {
     if (key == before_end) return finish;
   }
-  const PipelineStages stages = estimator_.pipeline(passes_now_->passes, steps_now_->steps);
-  passes_now_->finish.emplace_back(
-      before_end, plan_finish(passes_now_->passes,
-                              pipeline_finish(passes_now_->passes.shape, stages, graphs_)));
-  return passes_now_->finish.back().second;
+  const PipelineStages stages = estimator_.pipeline(now.passes, steps_now_->steps);
+  const auto of_chunks = pipeline_finish(now.passes.shape, stages, graphs_);
+  now.finish.emplace_back(before_end, plan_finish(now.passes, of_chunks));
+  return now.finish.back().second;
 }
 
 Seconds PlanTimer::step() {
-  return estimator_.end_of_step(passes_now_->passes, steps_now_->steps, finish()).end;
+  return estimator_.end_of_step(passes().passes, steps_now_->steps, finish()).end;
 }
 
 }  // namespace orrery::costmodel

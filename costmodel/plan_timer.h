@@ -34,9 +34,10 @@ class PlanTimer {
   /// Turns to a valid plan, which the functions below are about.
   void turn_to(const core::DensePlan&);
 
-  core::Bytes memory() const;  ///< Of the fullest stage, Device::reserved included.
+  core::Bytes persistent() const;  ///< No more than memory(), and sooner known.
+  core::Bytes memory();            ///< Of the fullest stage, Device::reserved included.
   /// No more than step(): the passes, and what the compute stream does before and after them.
-  core::Seconds lower_bound() const;
+  core::Seconds lower_bound();
   core::Seconds step();
 
  private:
@@ -53,7 +54,7 @@ class PlanTimer {
   };
   using BeforeEnd = std::pair<std::vector<MessageRoute>, std::vector<core::Seconds>>;
 
-  Passes& passes_of(const core::DensePlan&);
+  Passes& passes();
   Steps& steps_of(const core::DensePlan&);
   const PlanFinish& finish();
 
@@ -63,6 +64,7 @@ class PlanTimer {
   std::map<BeforeEnd, int> before_end_;
   PipelineGraphs graphs_;
   core::DensePlan key_;  ///< What is being looked up; keeps its memory.
+  core::DensePlan plan_;
   Passes* passes_now_ = nullptr;
   Steps* steps_now_ = nullptr;
 };

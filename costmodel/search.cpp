@@ -141,6 +141,18 @@ class DenseSearch {
     FirstFound closest;  ///< Of those that do not fit.
     std::array<FirstFound, kKnownPlans> closest_of_kind;
     std::size_t candidates = 0, do_not_fit = 0, timed = 0;
+
+    /// Whether a plan that lacks at least so much may be the one that comes closest to fitting.
+    bool may_come_closer(core::Bytes lacking, const KnownPlans& kinds) const {
+      const auto may = [&](const FirstFound& found) {
+        return !found.first || lacking.value <= found.first->least;
+      };
+      if (may(closest)) return true;
+      for (std::size_t k = 0; k < kKnownPlans; ++k) {
+        if (kinds[k] && may(closest_of_kind[k])) return true;
+      }
+      return false;
+    }
   };
 
   /// Calls use(plan, place in the order of the search) for the plans of a corner.
@@ -156,6 +168,11 @@ class DenseSearch {
       worker.timer.turn_to(plan);
       const KnownPlans kinds = known_plans(plan, node_devices_);
       ++worker.candidates;
+      const core::Bytes least = worker.timer.persistent() - memory_;
+      if (least.value > 0 && !worker.may_come_closer(least, kinds)) {
+        ++worker.do_not_fit;
+        return;
+      }
       const core::Bytes lacking = worker.timer.memory() - memory_;
       if (lacking.value > 0) {
         ++worker.do_not_fit;
@@ -196,7 +213,7 @@ class DenseSearch {
     if (!may_belong(bounds_[corner])) return;
     each_plan(corner, [&](const core::DensePlan& plan, std::uint64_t place) {
       worker.timer.turn_to(plan);
-      if (worker.timer.memory() > memory_) return;
+      if (worker.timer.persistent() > memory_ || worker.timer.memory() > memory_) return;
       const KnownPlans kinds = known_plans(plan, node_devices_);
       if (!may_belong(worker.timer.lower_bound(), kinds)) return;
       const Seconds step = worker.timer.step();

@@ -21,10 +21,10 @@
 
 namespace orrery::costmodel {
 
-/// Relative error of a step's estimate that is to be expected: plans closer than that are not to be
-/// told apart. Assumed: published planners are off by 3 to 15% on measurements that they were not
-/// fitted to (vTrain, MICRO 2024: 8.4% on one node, 14.7% on several); `orrery validate` prints this
-/// model's own.
+/// Relative error of an estimated step that is to be expected: plans closer than that are not to be
+/// told apart.
+/// @source bench/predicted-measured.sh: mean 8%, worst 14% on two CPU cores (README). `orrery
+/// validate` prints the errors on published steps.
 inline constexpr double kModelError = 0.1;
 
 struct SearchOptions {

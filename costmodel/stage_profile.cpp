@@ -256,15 +256,15 @@ core::DensePlan passes_alone(const core::DensePlan& plan) {
   return alone;
 }
 
-StageProfile profile_stage(const StageQuestion& question, const core::Model& model,
+StageProfile profile_stage(const StageQuestion& question, const StageTwins& twins,
                            const core::Device& device, const FabricCost& fabric,
-                           const core::Job& job) {
+                           core::DType precision) {
   const auto lowered = [&](int layers) {
-    return lowered_stage(question.plan, question.ends, layers, model, job);
+    return twins.lowered_stage(question.plan, question.ends, layers);
   };
   const core::Role two = lowered(2);
   const core::Role three = lowered(3);
-  const BlockTimer timer(question, device, fabric, job.precision);
+  const BlockTimer timer(question, device, fabric, precision);
   const auto times = [&](const core::Role& role) {
     std::vector<BlockTime> of_passes;
     for (const core::Block* pass : pass_blocks(role)) of_passes.push_back(timer.time(*pass, role));

@@ -66,7 +66,7 @@ struct StageQuestion {
 /// equal profiles. Its layers per stage are empty.
 core::DensePlan passes_alone(const core::DensePlan&);
 
-StageProfile profile_stage(const StageQuestion&, const core::Model&, const core::Device&,
-                           const FabricCost&, const core::Job&);
+StageProfile profile_stage(const StageQuestion&, const StageTwins&, const core::Device&,
+                           const FabricCost&, core::DType precision);
 
 }  // namespace orrery::costmodel

@@ -3,23 +3,33 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
+#include <vector>
 
 #include "core/cluster.h"
 #include "core/job.h"
 #include "core/model.h"
 #include "core/plan.h"
+#include "costmodel/pareto.h"
 #include "costmodel/search.h"
 
 namespace orrery::study {
 
 struct PlanStudyOptions {
-  std::size_t keep = 5;                       ///< Plans in the answer.
-  std::size_t simulated = 3;                  ///< The best so many by estimate are simulated.
+  std::size_t keep = 5;       ///< Plans in the answer.
+  std::size_t simulated = 3;  ///< The best so many by estimate are simulated.
+  costmodel::PlanConditions conditions;
+  std::optional<core::Bytes> memory;  ///< Of a device that a plan may need, if less than it has.
   std::function<void(std::size_t)> progress;  ///< Called before each simulation with its number.
 };
 
 costmodel::SearchResult study_plans(const core::Model&, const core::Cluster&, const core::Job&,
                                     const PlanStudyOptions&);
+
+/// The best plans of parts of the cluster by estimate (costmodel/pareto.h).
+std::vector<costmodel::PartPlan> best_of_parts(const core::Model&, const core::Cluster&,
+                                               const core::Job&, const PlanStudyOptions&,
+                                               int most_devices);
 
 /// Step time of a plan by simulation, one rank for all of its role where the program allows it.
 core::Seconds simulated_step(const core::Plan&, const core::Model&, const core::Cluster&,

@@ -45,6 +45,21 @@ class DenseLowering {
     return stage_role(stage, passes[static_cast<std::size_t>(stage)]);
   }
 
+  Role lower_stage_like(const Role& twin, int stage) const {
+    Role role = stage_blocks(stage);
+    role.step = twin.step;
+    for (std::size_t b = 0; b < role.blocks.size(); ++b) {
+      std::vector<Instruction>& instructions = role.blocks[b].instructions;
+      const std::vector<Instruction>& twins = twin.blocks[b].instructions;
+      ORRERY_CHECK(instructions.size() == twins.size(), "a twin of another shape");
+      for (std::size_t i = 0; i < twins.size(); ++i) {
+        instructions[i].waits = twins[i].waits;
+        instructions[i].frees = twins[i].frees;
+      }
+    }
+    return role;
+  }
+
  private:
   bool first(int stage) const { return stage == 0; }
   bool last(int stage) const { return stage == plan_.pipeline - 1; }
@@ -86,20 +101,24 @@ class DenseLowering {
   }
 
   /// Blocks: begin; forward and backward (or its two halves) of each chunk; step.
-  Role stage_role(int stage, const std::vector<StagePass>& passes) const {
+  Role stage_blocks(int stage) const {
     Role role;
     role.name = "stage " + std::to_string(stage);
     const StageSlots slots = stage_slots(stage, role);
     const DecoderStage lowered(model_, plan_, job_, slice(stage), slots, role);
-    const bool splits = splits_backward(plan_.schedule);
-    const std::size_t kinds = splits ? 3 : 2;
     role.blocks = {lowered.begin()};
     for (int chunk = 0; chunk < plan_.virtual_stages; ++chunk) {
       role.blocks.push_back(lowered.forward(chunk));
       role.blocks.push_back(lowered.backward(chunk));
-      if (splits) role.blocks.push_back(lowered.weight_grad(chunk));
+      if (splits_backward(plan_.schedule)) role.blocks.push_back(lowered.weight_grad(chunk));
     }
     role.blocks.push_back(lowered.step());
+    return role;
+  }
+
+  Role stage_role(int stage, const std::vector<StagePass>& passes) const {
+    Role role = stage_blocks(stage);
+    const std::size_t kinds = splits_backward(plan_.schedule) ? 3 : 2;
     role.step.push_back({BlockId(0), std::nullopt, {}});
     for (const StagePass& pass : passes) {
       const std::size_t block = 1 + kinds * static_cast<std::size_t>(pass.chunk) + place(pass.kind);
@@ -187,6 +206,11 @@ Program lower(const Plan& plan, const Model& model, const Cluster& cluster, cons
 
 Role lower_stage(const Plan& plan, const Model& model, const Job& job, int stage) {
   return DenseLowering(plan, model, job).lower_stage(stage);
+}
+
+Role lower_stage_like(const Role& twin, const Plan& plan, const Model& model, const Job& job,
+                      int stage) {
+  return DenseLowering(plan, model, job).lower_stage_like(twin, stage);
 }
 
 }  // namespace orrery::core

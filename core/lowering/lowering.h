@@ -17,4 +17,8 @@ Program lower(const Plan&, const Model&, const Cluster&, const Job&);
 /// stage costs, whatever ranks it runs on. It depends on no other stage's number of layers.
 Role lower_stage(const Plan&, const Model&, const Job&, int stage);
 
+/// The same for a plan that differs from that of `twin` in its microbatch alone: what waits for what
+/// and when buffers end is the twin's, not derived again, which is most of the work.
+Role lower_stage_like(const Role& twin, const Plan&, const Model&, const Job&, int stage);
+
 }  // namespace orrery::core

@@ -211,5 +211,30 @@ TEST(Lowering, AGuardOnACommunicationIsFound) {
   EXPECT_FALSE(check_program(program).empty());
 }
 
+// What waits for what depends on no microbatch's size: a stage made like its twin is the stage.
+TEST(Lowering, AStageMadeLikeItsTwinIsTheStage) {
+  for (Plan plan : sample_plans()) {
+    plan.dense->sequence_parallel = plan.dense->tensor > 1;
+    Job job = small_job();
+    job.global_batch = plan.dense->data_ways();
+    const Role twin = lower_stage(plan, small_gpt2(), job, 0);
+    plan.dense->microbatch = 3;
+    job.global_batch *= 3;
+    const Role whole = lower_stage(plan, small_gpt2(), job, 0);
+    const Role made = lower_stage_like(twin, plan, small_gpt2(), job, 0);
+    for (std::size_t b = 0; b < whole.blocks.size(); ++b) {
+      for (std::size_t i = 0; i < whole.blocks[b].instructions.size(); ++i) {
+        const Instruction& expected = whole.blocks[b].instructions[i];
+        const Instruction& instruction = made.blocks[b].instructions[i];
+        EXPECT_EQ(instruction.waits, expected.waits) << describe(plan) << " " << expected.label;
+        EXPECT_EQ(instruction.frees, expected.frees) << describe(plan) << " " << expected.label;
+      }
+    }
+    for (std::size_t k = 0; k < whole.buffers.size(); ++k) {
+      EXPECT_EQ(made.buffers[k].bytes(), whole.buffers[k].bytes());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace orrery::core

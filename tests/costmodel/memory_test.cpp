@@ -19,7 +19,8 @@ MemoryByTerm predicted(const core::Role& role, const core::DensePlan& plan,
     const StageQuestion question{
         passes_alone(plan), {chunk == 0, chunk == all - 1}, GroupCosts(cluster).of(plan)};
     const StageProfile profile =
-        profile_stage(question, model, cluster.node_type(0).device, fabric_cost(cluster), job);
+        profile_stage(question, StageTwins(model, job), cluster.node_type(0).device,
+                      fabric_cost(cluster), job.precision);
     chunks.push_back(profile.memory(plan.layers_per_stage[static_cast<std::size_t>(chunk)]));
   }
   const auto shape = core::pipeline_shape(plan, core::microbatches(plan, job.global_batch));
@@ -103,11 +104,12 @@ TEST(Memory, SavedActivationsFollowKorthikanti) {
       plan.microbatch = 2;
       plan.recompute = recompute;
       const core::Cluster cluster = cpu_cluster(8);
+      const core::Model named{"small", model, std::nullopt};
       const StageQuestion question{
           passes_alone(plan), {false, false}, GroupCosts(cluster).of(plan)};
       const StageProfile profile =
-          profile_stage(question, {"small", model, std::nullopt}, cluster.node_type(0).device,
-                        fabric_cost(cluster), job);
+          profile_stage(question, StageTwins(named, job), cluster.node_type(0).device,
+                        fabric_cost(cluster), job.precision);
       const double tokens = 2.0 * job.sequence;
       const double h = 1024;
       const double expected =
