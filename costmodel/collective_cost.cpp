@@ -354,7 +354,8 @@ CollectiveMethod choose_method(CollectiveKind kind, Bytes bytes, const GroupPlac
 Seconds message_time(Bytes bytes, bool same_node, bool same_leaf, int users,
                      const FabricCost& fabric) {
   if (same_node) {
-    const Seconds port = bytes / fabric.port;
+    const Seconds port =
+        bytes / (fabric.port * (fabric.cube_mesh ? core::cube_mesh_message_share() : 1.0));
     return fabric.inside + (fabric.shared ? std::max(port, bytes * users / *fabric.shared) : port);
   }
   Seconds transfer = bytes * users / fabric.card;

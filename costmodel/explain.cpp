@@ -43,12 +43,24 @@ std::string recompute_text(const Context& c) {
   return "each layer's forward pass again before its backward pass, but its last product";
 }
 
+/// What the collective library adds to the links.
+std::string library_text(const FabricCost& fabric) {
+  const core::Collectives& library = fabric.collectives;
+  if (library.library == core::CollectiveLibrary::AllPairs) {
+    if (!library.reduction) return "all pairs at once";
+    return fmt::format("all pairs at once, sums at {:.1f} GB/s", library.reduction->value / 1e9);
+  }
+  return fmt::format("{:.1f} us for each by NCCL{}", library.base.value * 1e6,
+                     library.in_switch ? ", sums in the switch where that is faster" : "");
+}
+
 std::string tensor_text(const Context& c) {
   if (!c.is_dense() || c.dense().tensor == 1) return "no tensor parallelism";
   return fmt::format(
       "2 all-reduces per layer forward and 2 backward over {} devices, {:.0f} GB/s and {:.1f} us "
-      "within a node; only what no weight gradient hides",
-      c.dense().tensor, c.fabric.port.value / 1e9, c.fabric.inside.value * 1e6);
+      "within a node, {}; only what no weight gradient hides",
+      c.dense().tensor, c.fabric.port.value / 1e9, c.fabric.inside.value * 1e6,
+      library_text(c.fabric));
 }
 
 std::string bubble_text(const Context& c) {

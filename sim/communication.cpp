@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/network/cube_mesh.h"
 #include "core/network/parameter_server.h"
 
 namespace orrery::sim {
@@ -203,7 +204,11 @@ const std::vector<PhaseShape>& Communications::route(Rank from, Rank to) {
 }
 
 CollectivePhase Communications::message_phase(Rank from, Rank to) const {
-  return {topology_.latency(topology_.route(from, to)), {{from, to, Bytes(1)}}};
+  const int node = topology_.node_of(from);
+  const bool in_mesh =
+      node == topology_.node_of(to) && topology_.fabric_of(node) == core::NodeFabric::CubeMesh;
+  const Bytes wire(in_mesh ? 1.0 / core::cube_mesh_message_share() : 1.0);
+  return {topology_.latency(topology_.route(from, to)), {{from, to, wire}}};
 }
 
 std::vector<PhaseShape> Communications::shared_message(Rank from, PeerSlot peer) const {

@@ -12,4 +12,8 @@ namespace orrery::core {
 /// 22.6, 45.1, 85.4, 37.2, 45.7, 87.0 and 134.5 GB/s, at 22.5 GB/s per ring.
 double cube_mesh_share(int members);
 
+/// Of a message between two devices of a node: one link, as most pairs have. (Pairs with two are
+/// faster, pairs without one go through the host.)
+inline double cube_mesh_message_share() { return cube_mesh_share(2); }
+
 }  // namespace orrery::core

@@ -209,6 +209,12 @@ TEST(MessageTime, EqualsTheRoute) {
   }
 }
 
+// Two devices of a cube mesh have one link of their six.
+TEST(MessageTime, CubeMeshPairsHaveOneLink) {
+  const FabricCost fabric = fabric_cost(cluster_of(1, 8, 0, core::NodeFabric::CubeMesh));
+  EXPECT_NEAR(message_time(1.0_MB, true, true, 1, fabric).value, 3e-6 + 6 * 1e6 / 200e9, 1e-15);
+}
+
 // Metamorphic: bandwidths doubled, latencies halved.
 TEST(CollectiveTime, ANetworkTwiceAsFastTakesHalfTheTime) {
   for (const Case& c : cases()) {

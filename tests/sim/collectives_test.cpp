@@ -167,6 +167,16 @@ TEST(SimulatedCollective, BytesInEqualBytesOut) {
   }
 }
 
+// Two devices of a cube mesh have one link of their six: α + 6·S/β.
+TEST(SimulatedMessage, CubeMeshPairsHaveOneLink) {
+  const core::Cluster cluster = dgx(1, core::NodeFabric::CubeMesh);
+  ProgramBuilder b(4);
+  b.send(0, 1, 1.0_GB);
+  b.receive(1, 0, 1.0_GB);
+  const double t = simulate(b.program, b.durations, cluster).duration().value;
+  EXPECT_NEAR(t, 3e-6 + 6 * 1e9 / 200e9, 1e-9 * t);
+}
+
 // Two rings over the same pair of cards at once: each takes twice its 2·(1/2)·S/β.
 TEST(SimulatedCollective, GroupsShareACard) {
   const core::Cluster cluster = dgx(2);
