@@ -96,8 +96,13 @@ const StepTemplate& DenseEstimator::step_template(const core::DensePlan& plan, S
   return step_templates_.try_emplace(std::move(question), std::move(result)).first->second;
 }
 
-const std::vector<PassMoment>& DenseEstimator::moments(const core::PipelineShape& shape,
+const std::vector<PassMoment>& DenseEstimator::moments(const core::PipelineShape& all,
                                                        int stage) const {
+  core::PipelineShape shape = all;
+  const bool repeats = shape.schedule != core::PipelineSchedule::GPipe &&
+                       !core::computed_from_durations(shape.schedule);
+  // Many microbatches fill a stage no more than these do (costmodel/pipeline_occupancy.h).
+  if (repeats) shape.microbatches = std::min(shape.microbatches, 16 * shape.stages);
   const std::pair key{shape, stage};
   {
     const std::lock_guard lock(mutex_);

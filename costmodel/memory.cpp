@@ -7,10 +7,6 @@ namespace {
 
 using core::Bytes;
 
-const MemoryByTerm& larger(const MemoryByTerm& a, const MemoryByTerm& b) {
-  return total(b) > total(a) ? b : a;
-}
-
 }  // namespace
 
 std::string_view memory_term_name(MemoryTerm term) {
@@ -111,16 +107,53 @@ MemoryByTerm held(const PassMemory& chunk, const ChunkHolding& holds) {
          chunk.forward.sent * holds.activations_sent + chunk.backward.sent * holds.gradients_sent;
 }
 
+/// Bytes of a chunk's parts in all.
+struct ChunkTotals {
+  double forward, backward, weight_grad;  ///< Peaks of its passes.
+  double saved, kept, received, returned, loaded, sent, sent_back;
+
+  explicit ChunkTotals(const PassMemory& chunk)
+      : forward(total(chunk.forward.peak).value),
+        backward(total(chunk.backward.peak).value),
+        weight_grad(total(chunk.weight_grad.peak).value),
+        saved(total(chunk.saved).value),
+        kept(total(chunk.kept).value),
+        received(total(chunk.forward.received).value),
+        returned(total(chunk.backward.received).value),
+        loaded(total(chunk.forward.loaded).value),
+        sent(total(chunk.forward.sent).value),
+        sent_back(total(chunk.backward.sent).value) {}
+
+  double peak(core::PassKind kind) const {
+    if (kind == core::PassKind::Forward) return forward;
+    return kind == core::PassKind::WeightGrad ? weight_grad : backward;
+  }
+  double held(const ChunkHolding& holds) const {
+    return saved * holds.saved + kept * holds.kept + received * holds.activations_received +
+           returned * holds.gradients_received + loaded * holds.loads +
+           sent * holds.activations_sent + sent_back * holds.gradients_sent;
+  }
+};
+
 }  // namespace
 
 MemoryByTerm peak_of_passes(const std::vector<PassMemory>& chunks,
                             const std::vector<PassMoment>& moments) {
-  MemoryByTerm peak{};
+  // Whichever moment holds most in all is then looked at term by term.
+  const std::vector<ChunkTotals> totals(chunks.begin(), chunks.end());
+  const PassMoment* fullest = nullptr;
+  double most = 0.0;
   for (const PassMoment& moment : moments) {
-    MemoryByTerm now = bytes_of(chunks[static_cast<std::size_t>(moment.chunk)], moment.kind).peak;
-    for (std::size_t c = 0; c < chunks.size(); ++c) now = now + held(chunks[c], moment.holds[c]);
-    peak = larger(peak, now);
+    double now = totals[static_cast<std::size_t>(moment.chunk)].peak(moment.kind);
+    for (std::size_t c = 0; c < totals.size(); ++c) now += totals[c].held(moment.holds[c]);
+    if (fullest != nullptr && now <= most) continue;
+    fullest = &moment;
+    most = now;
   }
+  ORRERY_CHECK(fullest != nullptr, "a stage without passes");
+  MemoryByTerm peak =
+      bytes_of(chunks[static_cast<std::size_t>(fullest->chunk)], fullest->kind).peak;
+  for (std::size_t c = 0; c < chunks.size(); ++c) peak = peak + held(chunks[c], fullest->holds[c]);
   return peak + chunks.front().standing;
 }
 
