@@ -10,6 +10,7 @@
 #include "core/lowering/pipeline_schedule.h"
 #include "core/lowering/rank_grid.h"
 #include "costmodel/compute_cost.h"
+#include "costmodel/pass_times.h"
 
 namespace orrery::costmodel {
 namespace {
@@ -164,6 +165,11 @@ void DenseEstimator::add_peaks(PlanPasses& result) const {
   // A schedule that keeps for the weight gradients what it no longer saves may be fullest anywhere;
   // the others fill a stage the more the earlier it stands.
   const bool anywhere = core::splits_backward(result.shape.schedule);
+  // Computed orders are hardly ever met twice, and come for all stages at once.
+  std::vector<std::vector<PassMoment>> computed;
+  if (core::computed_from_durations(result.shape.schedule)) {
+    computed = fullest_moments(result.shape);
+  }
   std::vector<Bytes> largest(result.stages.size());
   std::vector<PassMemory> chunks;
   for (int s = 0; s < result.shape.stages; ++s) {
@@ -174,7 +180,9 @@ void DenseEstimator::add_peaks(PlanPasses& result) const {
     for (const std::size_t c : kind.chunks) {
       chunks.push_back(result.chunks[c].profile->memory(result.chunks[c].layers));
     }
-    const MemoryByTerm peak = peak_of_passes(chunks, moments(result.shape, s));
+    const MemoryByTerm peak =
+        peak_of_passes(chunks, computed.empty() ? moments(result.shape, s)
+                                                : computed[static_cast<std::size_t>(s)]);
     if (total(peak) <= largest[k]) continue;
     largest[k] = total(peak);
     kind.fullest = s;
@@ -196,6 +204,16 @@ PlanPasses DenseEstimator::passes(const core::DensePlan& plan) const {
   for (const AlikeStages& stage : result.stages) slowest = std::max(slowest, stage.passes);
   result.lower_bound = std::max(once, slowest * result.shape.microbatches);
   return result;
+}
+
+core::PassTimes DenseEstimator::pass_times(const core::DensePlan& plan) const {
+  core::DensePlan split = plan;
+  split.schedule = core::PipelineSchedule::ZeroBubbleH1;
+  split.pass_times.reset();
+  const PlanPasses all = passes(split);
+  std::vector<PassMemory> memory;
+  for (const AlikeChunks& kind : all.chunks) memory.push_back(kind.profile->memory(kind.layers));
+  return costmodel::pass_times(pipeline(all, steps(split)), memory);
 }
 
 std::vector<int> DenseEstimator::balanced_layers(const core::DensePlan& plan) const {

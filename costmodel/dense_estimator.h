@@ -90,6 +90,10 @@ class DenseEstimator {
   /// first one's embedding and the last one's head included.
   std::vector<int> balanced_layers(const core::DensePlan&) const;
 
+  /// What a schedule that is computed from durations is to be computed from for this plan, whose own
+  /// schedule does not matter. Its recompute is None.
+  core::PassTimes pass_times(const core::DensePlan&) const;
+
   // What an estimate is made of, for whoever keeps it from one plan to the next
   // (costmodel/plan_timer.h).
   PlanPasses passes(const core::DensePlan&) const;

@@ -6,6 +6,7 @@
 
 #include "core/check/plan_check.h"
 #include "core/check/plan_rules.h"
+#include "core/lowering/pipeline_schedule.h"
 #include "costmodel/dense_estimator.h"
 
 namespace orrery::costmodel {
@@ -125,10 +126,12 @@ void DensePlanSpace::visit_schedules(core::DensePlan& plan, const Visit& visit) 
   const int layers = model_.transformer->layers;
   using Schedule = core::PipelineSchedule;
   for (const auto schedule :
-       {Schedule::OneFOneB, Schedule::GPipe, Schedule::ZeroBubbleH1, Schedule::Interleaved}) {
+       {Schedule::OneFOneB, Schedule::GPipe, Schedule::ZeroBubbleH1, Schedule::ZeroBubble1p,
+        Schedule::ZeroBubble2p, Schedule::Interleaved}) {
     if (!may_be(conditions_.schedule, schedule)) continue;
     if (plan.pipeline == 1 && schedule != Schedule::OneFOneB) continue;
     plan.schedule = schedule;
+    if (core::computed_from_durations(schedule) && !worth_computing(plan)) continue;
     for (const int chunks : divisors(layers % plan.pipeline == 0 ? layers / plan.pipeline : 1)) {
       if ((chunks > 1) != (schedule == Schedule::Interleaved)) continue;
       if (!may_be(conditions_.virtual_stages, chunks)) continue;
@@ -137,6 +140,7 @@ void DensePlanSpace::visit_schedules(core::DensePlan& plan, const Visit& visit) 
     }
   }
   plan.schedule = Schedule::OneFOneB;
+  plan.pass_times.reset();
   plan.virtual_stages = 1;
   plan.layers_per_stage = core::even_layers(layers, plan.pipeline);
 }
@@ -144,13 +148,36 @@ void DensePlanSpace::visit_schedules(core::DensePlan& plan, const Visit& visit) 
 void DensePlanSpace::visit_layers(core::DensePlan& plan, const Visit& visit) const {
   plan.layers_per_stage =
       core::even_layers(model_.transformer->layers, plan.pipeline * plan.virtual_stages);
-  if (!valid(plan)) return;
+  if (!complete(plan)) return;
   visit_sharding(plan, visit);
   if (plan.pipeline == 1 || plan.virtual_stages > 1) return;
   std::vector<int> levelled = estimator_.balanced_layers(plan);
   if (levelled == plan.layers_per_stage) return;
   plan.layers_per_stage = std::move(levelled);
-  visit_sharding(plan, visit);
+  if (complete(plan)) visit_sharding(plan, visit);
+}
+
+bool DensePlanSpace::complete(core::DensePlan& plan) const {
+  plan.pass_times.reset();
+  if (!core::computed_from_durations(plan.schedule)) return valid(plan);
+  const core::PipelineSchedule schedule = plan.schedule;
+  plan.schedule = core::PipelineSchedule::ZeroBubbleH1;
+  const bool possible = valid(plan);
+  plan.schedule = schedule;
+  if (possible) plan.pass_times = estimator_.pass_times(plan);
+  return possible;
+}
+
+bool DensePlanSpace::worth_computing(const core::DensePlan& plan) const {
+  // ZB-H1 leaves some (p − 1)/(3m) idle: with 2p microbatches a sixth, of which part can be saved, at
+  // milliseconds for each order.
+  constexpr int kMicrobatchesPerStage = 2;
+  if (plan.recompute != core::Recompute::None) return false;
+  // On more stages the orders would take most of the search's time.
+  constexpr int kMostStages = 16;
+  if (conditions_.schedule) return true;
+  return plan.pipeline <= kMostStages &&
+         core::microbatches(plan, job_.global_batch) <= kMicrobatchesPerStage * plan.pipeline;
 }
 
 void DensePlanSpace::visit_sharding(core::DensePlan& plan, const Visit& visit) const {

@@ -8,7 +8,8 @@
 //   sequence    parallel or not
 //   recompute   none, selective, full
 //   schedule    1F1B, GPipe, ZB-H1; interleaved with each number of chunks that divides the layers of
-//               a stage
+//               a stage; ZB-1p and ZB-2p, computed from the plan's own durations, for up to 16 stages
+//               and two microbatches per stage (more have little to gain), or where asked for
 //   sharding    none, or each divisor of the data ways in ZeRO stages 1, 2 and 3
 //
 // Of these the plans that core::why_invalid allows.
@@ -62,6 +63,10 @@ class DensePlanSpace {
   void visit_layers(core::DensePlan&, const Visit&) const;
   void visit_sharding(core::DensePlan&, const Visit&) const;
   bool valid(const core::DensePlan&) const;
+  /// Gives the durations to a schedule that is computed from them. False where the plan is not valid,
+  /// whatever they are.
+  bool complete(core::DensePlan&) const;
+  bool worth_computing(const core::DensePlan&) const;
 
   const core::Model& model_;
   const core::Job& job_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "core/error.h"
@@ -49,10 +48,10 @@ class Scheduler {
     for (int s = 0; s < p_; ++s) stage(s).most_ahead = most_ahead(s, choices);
     std::fill(stage(0).activation.begin(), stage(0).activation.end(), 0.0);
     for (int s = 0; s < p_; ++s) wake(s, 0.0);
-    while (!awake_.empty()) {
-      const auto [time, s] = *awake_.begin();
-      awake_.erase(awake_.begin());
-      if (time < stage(s).free) continue;
+    while (const auto s_next = first_awake()) {
+      const int s = *s_next;
+      const double time = *stage(s).awake;
+      stage(s).awake.reset();
       if (const auto kind = choose(stage(s), time, choices)) {
         start(s, *kind, time);
       } else {
@@ -81,12 +80,29 @@ class Scheduler {
           gradient(static_cast<std::size_t>(microbatches)) {}
     int forwards = 0, input_grads = 0, weight_grads = 0;  ///< Started.
     int most_ahead = 1;                                   ///< k.
-    double first = 0, free = 0;  ///< Start of the first pass, end of the latest.
+    double first = 0, free = 0;   ///< Start of the first pass, end of the latest.
+    std::optional<double> awake;  ///< When it chooses next; empty while nothing is known to come.
     std::vector<std::optional<double>> activation, gradient;  ///< Arrivals, by microbatch.
   };
 
   Stage& stage(int s) { return stages_[static_cast<std::size_t>(s)]; }
-  void wake(int s, double time) { awake_.insert({std::max(time, stage(s).free), s}); }
+  void wake(int s, double time) {
+    Stage& woken = stage(s);
+    time = std::max(time, woken.free);
+    woken.awake = woken.awake ? std::min(*woken.awake, time) : time;
+  }
+  /// Of equals the first stage.
+  std::optional<int> first_awake() const {
+    std::optional<int> first;
+    double least = 0;
+    for (int s = 0; s < p_; ++s) {
+      const std::optional<double>& awake = stages_[static_cast<std::size_t>(s)].awake;
+      if (!awake || (first && *awake >= least)) continue;
+      first = s;
+      least = *awake;
+    }
+    return first;
+  }
 
   /// Microbatches that fit into a stage before its first gradient arrives: the first one passes
   /// through the stages after it and back meanwhile.
@@ -175,7 +191,6 @@ class Scheduler {
   double tolerance_;
   std::vector<Stage> stages_;
   Passes passes_;
-  std::set<std::pair<double, int>> awake_;
 };
 
 /// Length of a given order under the same durations.

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "core/check/plan_check.h"
+#include "core/lowering/pipeline_schedule.h"
 #include "costmodel/dense_estimator.h"
 #include "costmodel/plan_timer.h"
 #include "costmodel/search.h"
@@ -110,16 +111,23 @@ class BruteForce {
           for (const auto recompute :
                {core::Recompute::None, core::Recompute::Selective, core::Recompute::Full}) {
             d.recompute = recompute;
-            for (const auto schedule : {Schedule::OneFOneB, Schedule::GPipe, Schedule::Interleaved,
-                                        Schedule::ZeroBubbleH1}) {
+            for (const auto schedule :
+                 {Schedule::OneFOneB, Schedule::GPipe, Schedule::Interleaved,
+                  Schedule::ZeroBubbleH1, Schedule::ZeroBubble1p, Schedule::ZeroBubble2p}) {
               if (d.pipeline == 1 && schedule != Schedule::OneFOneB) continue;
               d.schedule = schedule;
+              if (core::computed_from_durations(schedule) && !worth_computing(d)) continue;
               layers(d);
             }
           }
         }
       }
     }
+  }
+
+  bool worth_computing(const core::DensePlan& d) const {
+    return d.recompute == core::Recompute::None &&
+           core::microbatches(d, case_.job.global_batch) <= 2 * d.pipeline;
   }
 
   void layers(core::DensePlan d) {
@@ -138,10 +146,24 @@ class BruteForce {
     }
   }
 
-  bool judge(const core::DensePlan& d) {
+  bool is_valid(const core::DensePlan& d) const {
     core::Plan plan;
     plan.dense = d;
-    if (core::why_invalid(plan, case_.model, case_.job, devices_)) return false;
+    return !core::why_invalid(plan, case_.model, case_.job, devices_);
+  }
+
+  bool judge(core::DensePlan d) {
+    if (core::computed_from_durations(d.schedule)) {
+      // From the durations of the plan whose data ways share nothing.
+      core::DensePlan alone = d;
+      alone.schedule = core::PipelineSchedule::ZeroBubbleH1;
+      alone.data = d.data_ways();
+      alone.sharding = 1;
+      alone.sharding_stage = 0;
+      if (!is_valid(alone)) return false;
+      d.pass_times = estimator_.pass_times(alone);
+    }
+    if (!is_valid(d)) return false;
     ++valid_;
     if (!estimator_.does_not_fit(d)) steps_[name_of(d)] = estimator_.estimate(d).step.value;
     return true;
