@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "core/check/plan_check.h"
+#include "core/lowering/pipeline_schedule.h"
+#include "costmodel/dense_estimator.h"
 #include "study/validate/framework.h"
 
 namespace orrery::study {
@@ -224,10 +226,24 @@ bool give_up(Reading& reading, const std::function<std::optional<std::string>()>
   return false;
 }
 
+/// Gives a schedule that is computed from durations those that are predicted for the plan.
+void predict_pass_times(Reading& reading) {
+  DensePlan& plan = *reading.plan.dense;
+  plan.pass_times.reset();
+  if (!core::computed_from_durations(plan.schedule)) return;
+  core::Plan split = reading.plan;
+  split.dense->schedule = core::PipelineSchedule::ZeroBubbleH1;
+  const int devices = reading.cluster.devices();
+  if (core::why_invalid(split, reading.model, reading.job, devices)) return;
+  const costmodel::DenseEstimator estimator(reading.model, reading.cluster, reading.job);
+  plan.pass_times = estimator.pass_times(*split.dense);
+}
+
 /// Why the reading cannot be estimated, after giving up what may be given up.
 std::optional<std::string> why_not(Reading& reading, bool approximate,
                                    std::vector<std::string>& given_up) {
   const auto check = [&] {
+    predict_pass_times(reading);
     return core::why_invalid(reading.plan, reading.model, reading.job, reading.cluster.devices());
   };
   while (approximate && check() && give_up(reading, check, given_up)) {
