@@ -110,8 +110,9 @@ core::Cluster searched_part(const PlanQuestion& question, const PlanFlags& flags
   const auto parts = study::best_of_parts(question.model, question.cluster, question.job, options,
                                           *flags.max_gpus);
   if (parts.empty()) {
-    throw core::SystemError(
-        fmt::format("no plan fits on at most {} of the cluster's devices", *flags.max_gpus));
+    // Whoever searches the largest part says what is missing.
+    const auto sizes = costmodel::part_sizes(question.cluster, *flags.max_gpus);
+    return costmodel::part_of(question.cluster, sizes.back());
   }
   return std::min_element(parts.begin(), parts.end(),
                           [](const auto& a, const auto& b) {

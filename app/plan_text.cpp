@@ -230,12 +230,14 @@ std::string front_text(const PlanQuestion& question,
   const bool priced = std::any_of(front.begin(), front.end(), [](const auto& part) {
     return part.best.estimate.dollars_per_step.has_value();
   });
-  std::vector<std::string> head = {"devices", "best plan", "estimate", unit_of(question)};
-  if (priced) head.insert(head.end(), {"$/step", question.model.transformer ? "$/1M tokens" : "$/1M samples"});
+  std::vector<std::string> head = {"best plan", "devices", "estimate", unit_of(question)};
+  if (priced)
+    head.insert(head.end(),
+                {"$/step", question.model.transformer ? "$/1M tokens" : "$/1M samples"});
   Table table(std::move(head));
   for (const costmodel::PartPlan& part : front) {
     const Estimate& e = part.best.estimate;
-    std::vector<std::string> row = {std::to_string(e.devices), core::describe(part.best.plan),
+    std::vector<std::string> row = {core::describe(part.best.plan), std::to_string(e.devices),
                                     text(e.step), count(speed_of(e))};
     if (priced) {
       const double dollars = e.dollars_per_step.value_or(0);

@@ -348,11 +348,13 @@ DenseEstimator::Fullest DenseEstimator::fullest(const PlanPasses& passes,
 }
 
 Infeasible DenseEstimator::too_large(const Fullest& most, Bytes available) const {
-  const std::string has = available < device_.memory ? "of which a plan may use" : "has";
+  const double gib = available.value / kGiB;
+  const std::string limit = available < device_.memory
+                                ? fmt::format("a plan may use {:.1f} GiB of {}", gib, device_.name)
+                                : fmt::format("{} has {:.1f} GiB", device_.name, gib);
   return {.reason = Infeasible::Reason::Memory,
-          .why = fmt::format("stage {} needs {:.1f} GiB on each device, {} {} {:.1f} GiB",
-                             most.stage, total(most.memory).value / kGiB, device_.name, has,
-                             available.value / kGiB),
+          .why = fmt::format("stage {} needs {:.1f} GiB on each device, {}", most.stage,
+                             total(most.memory).value / kGiB, limit),
           .needed = total(most.memory),
           .available = available};
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "costmodel/pareto.h"
 #include "tests/costmodel/small_inputs.h"
 
 namespace orrery::costmodel {
@@ -138,6 +139,79 @@ TEST(Search, SaysWhyThereIsNoPlanAtAll) {
   EXPECT_NE(found.nothing_fits.find("global batch of 4 is no multiple of data 3"),
             std::string::npos)
       << found.nothing_fits;
+}
+
+// Conditions leave of all plans those that meet them, in the same order.
+TEST(Search, KeepsToWhatIsAskedFor) {
+  const core::Cluster cluster = nodes_of_four(2, 16e9);
+  const core::Model model = model_of(small_llama());
+  SearchOptions options;
+  options.keep = 1'000'000;
+  const SearchResult all = search(model, cluster, small_job(), options);
+  options.conditions.tensor = 2;
+  options.conditions.recompute = core::Recompute::Full;
+  options.conditions.sharding = 2;
+  const SearchResult some = search(model, cluster, small_job(), options);
+  std::vector<std::string> expected, found;
+  for (const RankedPlan& r : all.ranked) {
+    const core::DensePlan& d = *r.plan.dense;
+    if (d.tensor == 2 && d.sharding == 2 && d.recompute == core::Recompute::Full) {
+      expected.push_back(core::describe(r.plan));
+    }
+  }
+  for (const RankedPlan& r : some.ranked) found.push_back(core::describe(r.plan));
+  ASSERT_FALSE(expected.empty());
+  EXPECT_EQ(found, expected);
+}
+
+// A plan may use less of a device than there is: as on a device that has no more.
+TEST(Search, LessMemoryToUseIsLikeASmallerDevice) {
+  const core::Model model = model_of(small_llama());
+  SearchOptions options;
+  options.keep = 10;
+  const SearchResult smaller = search(model, nodes_of_four(2, 7e6), small_job(), options);
+  options.memory = core::Bytes(7e6);
+  const SearchResult less = search(model, nodes_of_four(2, 16e9), small_job(), options);
+  ASSERT_EQ(less.ranked.size(), smaller.ranked.size());
+  EXPECT_EQ(less.do_not_fit, smaller.do_not_fit);
+  for (std::size_t i = 0; i < less.ranked.size(); ++i) {
+    EXPECT_EQ(core::describe(less.ranked[i].plan), core::describe(smaller.ranked[i].plan));
+  }
+}
+
+TEST(Search, SaysWhyNothingIsAsWasAskedFor) {
+  SearchOptions options;
+  options.conditions.tensor = 8;  // Of 4 heads.
+  const SearchResult found =
+      search(model_of(small_llama()), nodes_of_four(2, 16e9), small_job(), options);
+  EXPECT_TRUE(found.ranked.empty());
+  EXPECT_NE(found.nothing_fits.find("dense.tensor = 8"), std::string::npos) << found.nothing_fits;
+}
+
+// Whole nodes in powers of two, the most that are allowed, and the divisors of one node.
+TEST(Pareto, PartsAreDivisorsOfANodeAndThenNodes) {
+  const core::Cluster cluster = nodes_of_four(7, 16e9);
+  EXPECT_EQ(part_sizes(cluster, 28), (std::vector<int>{1, 2, 4, 8, 16, 28}));
+  EXPECT_EQ(part_sizes(cluster, 23), (std::vector<int>{1, 2, 4, 8, 16, 20}));
+  EXPECT_EQ(part_sizes(cluster, 3), (std::vector<int>{1, 2}));
+  for (const int devices : part_sizes(cluster, 28)) {
+    EXPECT_EQ(part_of(cluster, devices).devices(), devices);
+  }
+}
+
+// More devices cost more and must be faster for it; what is slower and dearer is beaten.
+TEST(Pareto, NoPlanOfTheFrontIsBeaten) {
+  core::Cluster cluster = nodes_of_four(4, 16e9);
+  cluster.groups[0].type.device.price_per_hour = 1.0;
+  const auto front = pareto_front(
+      best_of_parts(model_of(small_llama()), cluster, small_job(), {.refine = {}}, 16));
+  ASSERT_FALSE(front.empty());
+  for (std::size_t i = 1; i < front.size(); ++i) {
+    const Estimate& fewer = front[i - 1].best.estimate;
+    const Estimate& more = front[i].best.estimate;
+    EXPECT_GT(more.devices, fewer.devices);
+    EXPECT_LT(more.step, fewer.step);
+  }
 }
 
 }  // namespace
