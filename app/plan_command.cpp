@@ -140,7 +140,14 @@ costmodel::SearchResult search(const PlanQuestion& question,
   costmodel::SearchResult result =
       study::study_plans(question.model, question.cluster, question.job, options);
   if (!result.ranked.empty()) return result;
-  if (result.candidates == 0) throw core::ConfigError("no plan: " + result.nothing_fits);
+  const costmodel::PlanConditions& wanted = options.conditions;
+  const bool asked = wanted.data || wanted.sharding || wanted.sharding_stage || wanted.tensor ||
+                     wanted.pipeline || wanted.context || wanted.virtual_stages ||
+                     wanted.microbatch || wanted.sequence_parallel || wanted.schedule ||
+                     wanted.recompute;
+  if (result.candidates == 0 && asked) {
+    throw core::ConfigError("no plan is as was asked for: " + result.nothing_fits);
+  }
   throw core::SystemError("no plan fits: " + result.nothing_fits);
 }
 
