@@ -240,7 +240,10 @@ void run_plan(const PlanFlags& flags) {
   }
   fmt::print("{} on {} ({} devices)\n\n{}", question.model.name, question.cluster.name,
              question.cluster.devices(), plans_text(question, result, shown));
-  if (flags.explain) fmt::print("{}", explanation_text(question, result));
+  if (flags.explain) {
+    fmt::print("{}{}", explanation_text(question, result),
+               constants_text(core::read_constants(flags.cluster)));
+  }
   if (flags.output) fmt::print("\nplan: {}\n", *flags.output);
 }
 

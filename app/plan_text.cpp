@@ -183,6 +183,14 @@ std::string explanation_text(const PlanQuestion& question, const costmodel::Sear
   return lines;
 }
 
+std::string constants_text(const std::vector<core::SourcedConstant>& constants) {
+  std::string lines = "\nConstants and their sources:\n";
+  for (const core::SourcedConstant& constant : constants) {
+    lines += wrapped(constant.name + " " + constant.value + ": " + constant.source, 2);
+  }
+  return lines;
+}
+
 namespace {
 
 nlohmann::json plan_json(const PlanQuestion& question, const RankedPlan& ranked) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/cluster.h"
+#include "core/config/constants.h"
 #include "core/job.h"
 #include "core/model.h"
 #include "costmodel/pareto.h"
@@ -28,6 +29,9 @@ std::string plans_text(const PlanQuestion&, const costmodel::SearchResult&, std:
 
 /// The best plan term by term, the well-known kinds of plan and why each lost.
 std::string explanation_text(const PlanQuestion&, const costmodel::SearchResult&);
+
+/// Every constant that the cluster's files state, with its source.
+std::string constants_text(const std::vector<core::SourcedConstant>&);
 
 nlohmann::json plans_json(const PlanQuestion&, const costmodel::SearchResult&, std::size_t shown);
 

@@ -54,11 +54,11 @@ CLI::App* declare_validate(CLI::App& app, ValidateFlags& flags) {
   command->add_option("--machines", flags.machines,
                       "What their device labels stand for (TOML); "
                       "data/validation/machines.toml by default");
+  command->add_option("--frameworks", flags.frameworks,
+                      "What frameworks do that rows do not say (TOML); "
+                      "data/validation/frameworks.toml by default");
   command->add_option("--source", flags.source, "Only the rows of this source");
   command->add_flag("--rows", flags.rows, "Print each row with its terms");
-  command->add_flag("--approximate", flags.approximate,
-                    "Replace what a row's plan has that is not lowered yet by the nearest that is, "
-                    "instead of skipping the row");
   command->add_flag("--json", flags.json, "Print JSON");
   command->footer(
       "Example:\n  orrery validate data/validation/steps.csv --source vtrain_ground_truth --rows");
@@ -68,12 +68,15 @@ CLI::App* declare_validate(CLI::App& app, ValidateFlags& flags) {
 void run_validate(const ValidateFlags& flags) {
   const auto steps = read_all(flags.files);
   if (flags.source) check_source(steps, *flags.source);
-  const study::Machines machines =
-      study::read_machines(flags.machines ? fs::path(*flags.machines) : published("machines.toml"));
+  const auto given = [](const std::optional<std::string>& file, const char* name) {
+    return file ? fs::path(*file) : published(name);
+  };
+  const study::Conventions conventions{
+      study::read_machines(given(flags.machines, "machines.toml")),
+      study::read_frameworks(given(flags.frameworks, "frameworks.toml"))};
   study::ValidateOptions options;
   options.source = flags.source;
-  options.approximate = flags.approximate;
-  const study::Validation validation = study::validate(steps, machines, options);
+  const study::Validation validation = study::validate(steps, conventions, options);
   if (flags.json) {
     fmt::print("{}\n", validation_json(validation).dump(1));
     return;

@@ -13,9 +13,9 @@ namespace orrery::app {
 struct ValidateFlags {
   std::vector<std::string> files;
   std::optional<std::string> machines;
+  std::optional<std::string> frameworks;
   std::optional<std::string> source;
   bool rows = false;
-  bool approximate = false;
   bool json = false;
 };
 

@@ -84,8 +84,8 @@ nlohmann::json row_json(const RowResult& row) {
     return json;
   }
   json["plan"] = row.plan;
+  json["fitted"] = row.fitted;
   json["open"] = row.open;
-  json["approximated"] = row.approximated;
   json["predicted_s"] = {row.fastest.value, row.slowest.value};
   json["error"] = row.error * 100;
   for (int t = 0; t < costmodel::kTimeTerms; ++t) {
@@ -103,6 +103,7 @@ nlohmann::json source_json(const SourceResult& source, const Validation& validat
                          {"rows", source.rows},
                          {"skipped", source.skipped},
                          {"recalled", source.recalled},
+                         {"fitted", source.fitted},
                          {"mape", number_or_null(source.mean_error)},
                          {"bias", number_or_null(source.bias)},
                          {"median", number_or_null(source.median_error)},
@@ -134,18 +135,18 @@ std::string sources_text(const Validation& validation) {
          percent_or_dash(s.memory_error), percent_or_dash(s.memory_bias, true),
          s.regret ? fmt::format("{} in {}", percent_or_dash(s.regret), s.regret_groups) : "-"});
   }
-  Counts skipped, approximated, assumed, open;
+  Counts skipped, fitted, assumed, open;
   for (const RowResult& row : validation.rows) {
     const std::string& source = row.measured.source;
     if (!row.predicted()) ++skipped[source][row.skipped];
-    for (const std::string& what : row.approximated) ++approximated[source][what];
+    if (row.fitted) ++fitted[source]["the host's launch time"];
     if (!row.measured.assumed.empty()) {
       ++assumed[source][fmt::format("{}", fmt::join(row.measured.assumed, ", "))];
     }
     if (!row.open.empty()) ++open[source][fmt::format("{}", fmt::join(row.open, ", "))];
   }
   return table.text() + worst_lines(validation) + counted_lines("skipped", skipped) +
-         counted_lines("approximated", approximated) +
+         counted_lines("left out of the sums: used to fit", fitted) +
          counted_lines("not published, generally known (assumed)", assumed) +
          counted_lines("not published, predicted as an interval", open);
 }

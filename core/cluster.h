@@ -16,14 +16,23 @@ namespace orrery::core {
 
 enum class DeviceKind { Cpu, Gpu };
 
+/// A GPU's product is cut into tiles, each computed by one of its multiprocessors; the last wave of
+/// tiles leaves some of them idle.
+struct GemmTiles {
+  int processors = 1;   ///< Multiprocessors.
+  double medium = 1.0;  ///< Share of the ceiling that tiles of 128 x 128 reach, 256 x 128 being 1.
+  double small = 1.0;   ///< And tiles of 64 x 64.
+};
+
 /// Share of the peak that a matrix product of m x n x k reaches:
-/// ceiling · m/(m+half_m) · n/(n+half_n) · k/(k+half_k).
+/// ceiling · m/(m+half_m) · n/(n+half_n) · k/(k+half_k) [· the best of GemmTiles].
 /// Source: a saturating rational per dimension; few parameters, fitted per device.
 struct GemmEfficiency {
   double ceiling = 1.0;
   double half_m = 0.0;
   double half_n = 0.0;
   double half_k = 0.0;
+  std::optional<GemmTiles> tiles = {};
 };
 
 /// Share of the matrix-product peak that fused attention reaches on the work it does (a causal
@@ -52,7 +61,9 @@ struct Device {
   std::map<DType, FlopsPerSecond> peak;  ///< Dense matrix-product peak by precision.
   GemmEfficiency gemm;
   std::optional<AttentionEfficiency> attention;  ///< Not measured: costmodel/compute_cost.h.
-  Seconds launch;  ///< Time to start one kernel (or call one operator).
+  /// CPU: time to call one operator. GPU: the host's time to issue one kernel.
+  Seconds launch;
+  Seconds gap;     ///< GPU: between two kernels of a stream that the host has issued ahead.
   Bytes reserved;  ///< Memory taken by framework, context and libraries.
   std::map<std::string, OperatorRate> operators;  ///< By operator name (core/operator.h); optional.
   std::optional<double> price_per_hour;           ///< US dollars.

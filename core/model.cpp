@@ -52,9 +52,8 @@ int dtype_bytes(DType dtype) {
       return 4;
     case DType::Float16:
     case DType::BFloat16:
-      return 2;
     case DType::Float8:
-      return 1;
+      return 2;
   }
   ORRERY_CHECK(false, "unknown DType");
 }

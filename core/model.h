@@ -17,7 +17,8 @@ enum class PositionKind { Learned, Rotary };
 /// Element types of buffers, and the precision of a training run.
 enum class DType { Float32, Tf32, Float16, BFloat16, Float8, Int32 };
 
-/// Bytes of one element in memory (Tf32 is stored as Float32).
+/// Bytes of one element in memory. Tf32 is stored as Float32, and Float8 as BFloat16: both say how
+/// matrix products compute, which cast what they read.
 int dtype_bytes(DType dtype);
 /// The name used in files: "float32", "tf32", "float16", "bfloat16", "float8", "int32".
 std::string_view dtype_name(DType dtype);

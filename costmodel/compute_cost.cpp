@@ -1,9 +1,12 @@
 #include "costmodel/compute_cost.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
+#include <variant>
 
 #include "core/error.h"
+#include "costmodel/kernels.h"
 
 namespace orrery::costmodel {
 namespace {
@@ -48,6 +51,11 @@ double attention_share(const Device& device, const AttentionShape& shape) {
   return ceiling * shape.rows / (shape.rows + efficiency.half_rows);
 }
 
+/// Attention's own products stay in half precision where the layers' are in fp8.
+core::DType attention_precision(core::DType precision) {
+  return precision == core::DType::Float8 ? core::DType::BFloat16 : precision;
+}
+
 }  // namespace
 
 double gemm_efficiency(const core::GemmEfficiency& fit, const core::MatmulShape& shape) {
@@ -56,7 +64,24 @@ double gemm_efficiency(const core::GemmEfficiency& fit, const core::MatmulShape&
     return x / (x + half);
   };
   return fit.ceiling * saturation(shape.m, fit.half_m) * saturation(shape.n, fit.half_n) *
-         saturation(shape.k, fit.half_k);
+         saturation(shape.k, fit.half_k) * (fit.tiles ? tile_efficiency(*fit.tiles, shape) : 1.0);
+}
+
+double tile_efficiency(const core::GemmTiles& tiles, const core::MatmulShape& shape) {
+  struct Tile {
+    double rows, columns, share;
+  };
+  const auto m = static_cast<double>(shape.m);
+  const auto n = static_cast<double>(shape.n);
+  double best = 0.0;
+  for (const Tile& tile : {Tile{256, 128, 1.0}, Tile{128, 256, 1.0}, Tile{128, 128, tiles.medium},
+                           Tile{64, 64, tiles.small}}) {
+    const double count = std::ceil(m / tile.rows) * std::ceil(n / tile.columns);
+    const double waves = std::ceil(count / tiles.processors);
+    const double computed = waves * tiles.processors * tile.rows * tile.columns;
+    best = std::max(best, tile.share * m * n / computed);
+  }
+  return best;
 }
 
 core::AttentionEfficiency attention_efficiency(const Device& device) {
@@ -79,22 +104,40 @@ core::FlopsPerSecond matrix_peak(const Device& device, core::DType precision) {
 
 Seconds compute_time(const core::Compute& compute, const Device& device, core::DType precision) {
   const core::Work& work = compute.work;
+  const auto measured = device.operators.find(std::string(core::operator_name(compute.op)));
   const auto shapes = core::matmuls_of(compute.op);
+  const auto attention = attention_of(compute.op);
+  Seconds rest = device.launch;
+  if (device.kind == core::DeviceKind::Gpu) {
+    const Kernels kernels = kernels_of(compute.op, precision);
+    rest = device.gap * kernels.count + memory_time(kernels.beside, device);
+  }
   if (!shapes.empty()) {
     const core::FlopsPerSecond rate =
         matrix_peak(device, precision) * gemm_efficiency(device.gemm, shapes.front());
-    return device.launch + std::max(work.matmul / rate, memory_time(work.memory, device));
+    return std::max(work.matmul / rate, memory_time(work.memory, device)) + rest;
   }
-  if (const auto attention = attention_of(compute.op)) {
+  if (attention) {
     const core::FlopsPerSecond rate =
-        matrix_peak(device, precision) * attention_share(device, *attention);
-    return device.launch + std::max(work.matmul / rate, memory_time(work.memory, device));
+        matrix_peak(device, attention_precision(precision)) * attention_share(device, *attention);
+    return std::max(work.matmul / rate, memory_time(work.memory, device)) + rest;
   }
-  const auto measured = device.operators.find(std::string(core::operator_name(compute.op)));
   if (measured != device.operators.end()) {
     return measured->second.per_call + work.memory / measured->second.rate;
   }
-  return device.launch + memory_time(work.memory, device);
+  return memory_time(work.memory, device) + rest;
+}
+
+Seconds issue_time(const core::Instruction& instruction, const Device& device,
+                   core::DType precision) {
+  const bool of_a_pass =
+      instruction.pass == core::Pass::Forward || instruction.pass == core::Pass::Recompute ||
+      instruction.pass == core::Pass::Backward || instruction.pass == core::Pass::WeightGrad;
+  if (device.kind != core::DeviceKind::Gpu || !of_a_pass) return Seconds(0);
+  if (instruction.stream == core::Stream::Tensor) return device.launch;
+  const auto* compute = std::get_if<core::Compute>(&instruction.operation);
+  if (compute == nullptr || instruction.stream != core::Stream::Compute) return Seconds(0);
+  return device.launch * kernels_of(compute->op, precision).count;
 }
 
 }  // namespace orrery::costmodel

@@ -398,11 +398,12 @@ Estimate DenseEstimator::add_up(const core::DensePlan& plan, const PlanPasses& a
   const AlikeStages& slowest =
       *std::max_element(all_passes.stages.begin(), all_passes.stages.end(),
                         [](const auto& a, const auto& b) { return a.passes < b.passes; });
-  Seconds slowest_computing, recompute;
+  Seconds slowest_computing, recompute, device_passes;
   for (const std::size_t c : slowest.chunks) {
     const AlikeChunks& chunk = all_passes.chunks[c];
     slowest_computing += computing(chunk);
     recompute += chunk.profile->backward.recompute.at(chunk.layers) * (ranks_per_core_ * m);
+    device_passes += chunk.profile->device_passes(chunk.layers) * ranks_per_core_;
   }
   PipelineStages free_messages = pipeline;
   for (Seconds& message : free_messages.message) message = Seconds(0);
@@ -422,7 +423,8 @@ Estimate DenseEstimator::add_up(const core::DensePlan& plan, const PlanPasses& a
   };
   term(TimeTerm::Compute) = slowest_computing * m - recompute;
   term(TimeTerm::Recompute) = recompute;
-  term(TimeTerm::TensorCommunication) = (slowest.passes - slowest_computing) * m;
+  term(TimeTerm::Host) = (slowest.passes - device_passes) * m;
+  term(TimeTerm::TensorCommunication) = (device_passes - slowest_computing) * m;
   term(TimeTerm::PipelineBubble) = without_messages - begin - slowest.passes * m;
   term(TimeTerm::PipelineCommunication) = pipeline_time - without_messages;
   term(TimeTerm::Optimizer) = begin + optimizer;

@@ -17,7 +17,8 @@ core::GemmEfficiency gemm_from(const std::vector<double>& logs) {
   return {.ceiling = std::exp(logs[0]),
           .half_m = std::exp(logs[1]),
           .half_n = std::exp(logs[2]),
-          .half_k = std::exp(logs[3])};
+          .half_k = std::exp(logs[3]),
+          .tiles = {}};
 }
 
 core::AttentionEfficiency attention_from(const std::vector<double>& logs) {
@@ -67,6 +68,32 @@ core::GemmEfficiency fit_gemm(const std::vector<GemmSample>& samples) {
   };
   const double half = std::log(kStartHalf);
   return fixed(least_squares(residuals, {std::log(0.8), half, half, half}));
+}
+
+core::GemmEfficiency fit_gemm_tiles(const std::vector<GemmSample>& samples, int processors) {
+  ORRERY_CHECK(!samples.empty(), "a fit needs samples");
+  const auto from = [&](const std::vector<double>& logs) {
+    const auto share = [](double log) { return std::min(1.0, std::exp(log)); };
+    core::GemmEfficiency fit{.ceiling = std::exp(logs[0]),
+                             .half_m = 0,
+                             .half_n = 0,
+                             .half_k = std::exp(logs[1]),
+                             .tiles = {}};
+    fit.tiles = {.processors = processors, .medium = share(logs[2]), .small = share(logs[3])};
+    return fit;
+  };
+  const auto residuals = [&](const std::vector<double>& logs) {
+    const core::GemmEfficiency fit = from(logs);
+    std::vector<double> r;
+    r.reserve(samples.size());
+    for (const GemmSample& s : samples) {
+      r.push_back(std::log(gemm_efficiency(fit, s.shape)) - std::log(s.share));
+    }
+    return r;
+  };
+  const std::vector<double> start = {std::log(0.8), std::log(2 * kStartHalf), std::log(0.9),
+                                     std::log(0.75)};
+  return from(least_squares(residuals, start));
 }
 
 FitQuality quality(const core::GemmEfficiency& fit, const std::vector<GemmSample>& samples) {

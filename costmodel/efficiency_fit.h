@@ -31,6 +31,9 @@ struct FitQuality {
 /// Minimises Σ (ln predicted − ln measured)² over ceiling and the three half sizes, all positive.
 /// @param samples  At least one. A size that never varies keeps half = 0.
 core::GemmEfficiency fit_gemm(const std::vector<GemmSample>& samples);
+/// The same over ceiling, half_k and the shares of the smaller tiles, for a GPU with so many
+/// multiprocessors; m and n then count by their tiles.
+core::GemmEfficiency fit_gemm_tiles(const std::vector<GemmSample>& samples, int processors);
 FitQuality quality(const core::GemmEfficiency&, const std::vector<GemmSample>&);
 
 /// Likewise over the two ceilings and half_rows.

@@ -13,6 +13,8 @@ std::string_view time_term_name(TimeTerm term) {
       return "compute";
     case TimeTerm::Recompute:
       return "recompute";
+    case TimeTerm::Host:
+      return "host";
     case TimeTerm::TensorCommunication:
       return "tensor communication";
     case TimeTerm::PipelineBubble:

@@ -30,6 +30,7 @@ struct Infeasible {
 enum class TimeTerm {
   Compute,                ///< Forward and backward passes of the slowest stage.
   Recompute,              ///< Of them, activations computed again.
+  Host,                   ///< What the host takes to issue kernels beyond what the device needs.
   TensorCommunication,    ///< Exposed: the compute stream waits for the tensor group.
   PipelineBubble,         ///< Waiting for other stages, were messages free.
   PipelineCommunication,  ///< What messages between stages add.
@@ -38,7 +39,7 @@ enum class TimeTerm {
   ParameterServer,        ///< Exposed: pulls, pushes and the servers' updates.
   Load                    ///< Exposed: reading samples, finding unique keys.
 };
-inline constexpr int kTimeTerms = 9;
+inline constexpr int kTimeTerms = 10;
 std::string_view time_term_name(TimeTerm);
 using TimeByTerm = std::array<core::Seconds, kTimeTerms>;
 

@@ -54,6 +54,13 @@ std::string library_text(const FabricCost& fabric) {
                      library.in_switch ? ", sums in the switch where that is faster" : "");
 }
 
+std::string host_text(const Context& c) {
+  return fmt::format(
+      "the host issues a pass's kernels one after the other, {:.1f} us each (the device file's "
+      "`launch`); what that takes longer than the device needs",
+      c.device.launch.value * 1e6);
+}
+
 std::string tensor_text(const Context& c) {
   if (!c.is_dense() || c.dense().tensor == 1) return "no tensor parallelism";
   return fmt::format(
@@ -114,6 +121,8 @@ std::string time_text(TimeTerm term, const Context& c) {
       return compute_text(c);
     case TimeTerm::Recompute:
       return recompute_text(c);
+    case TimeTerm::Host:
+      return host_text(c);
     case TimeTerm::TensorCommunication:
       return tensor_text(c);
     case TimeTerm::PipelineBubble:

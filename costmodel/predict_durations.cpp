@@ -24,12 +24,11 @@ std::vector<DevicesByName> devices_by_role(const core::Program& program,
   return devices;
 }
 
-core::Seconds slowest(const core::Compute& compute, const DevicesByName& devices,
-                      core::DType precision) {
+/// The longest of `time_on(device)`.
+template <class TimeOn>
+core::Seconds slowest(const DevicesByName& devices, TimeOn time_on) {
   core::Seconds longest;
-  for (const auto& [name, device] : devices) {
-    longest = std::max(longest, compute_time(compute, *device, precision));
-  }
+  for (const auto& [name, device] : devices) longest = std::max(longest, time_on(*device));
   return longest;
 }
 
@@ -38,18 +37,28 @@ core::Seconds slowest(const core::Compute& compute, const DevicesByName& devices
 core::Durations predict_durations(const core::Program& program, const core::Cluster& cluster,
                                   const core::Job& job) {
   core::Durations durations = core::zero_durations(program);
+  core::Durations::ByInstruction issue = durations.by_instruction;
+  bool any = false;
   const std::vector<DevicesByName> devices = devices_by_role(program, cluster);
   for (std::size_t role = 0; role < program.roles.size(); ++role) {
     const auto& blocks = program.roles[role].blocks;
     for (std::size_t block = 0; block < blocks.size(); ++block) {
       const auto& instructions = blocks[block].instructions;
       for (std::size_t i = 0; i < instructions.size(); ++i) {
+        issue[role][block][i] = slowest(devices[role], [&](const core::Device& device) {
+          return issue_time(instructions[i], device, job.precision);
+        });
+        any = any || issue[role][block][i] > core::Seconds(0);
         const auto* compute = std::get_if<core::Compute>(&instructions[i].operation);
         if (compute == nullptr) continue;
-        durations.by_instruction[role][block][i] = slowest(*compute, devices[role], job.precision);
+        durations.by_instruction[role][block][i] =
+            slowest(devices[role], [&](const core::Device& device) {
+              return compute_time(*compute, device, job.precision);
+            });
       }
     }
   }
+  if (any) durations.issue = std::move(issue);
   return durations;
 }
 

@@ -16,7 +16,7 @@ using core::Bytes;
 using core::Seconds;
 
 struct BlockTime {
-  Seconds makespan, compute, recompute, ahead;
+  Seconds makespan, issued, compute, recompute, ahead;
   std::map<StagePart, Seconds> gradients;  ///< When those of each part are complete.
 };
 
@@ -32,6 +32,7 @@ class BlockTimer {
     BlockTime result;
     std::array<Seconds, core::kStreams> free{};
     bool began = false;
+    Seconds issued;
     std::vector<Seconds> ends;
     ends.reserve(block.instructions.size());
     for (const core::Instruction& instruction : block.instructions) {
@@ -43,11 +44,13 @@ class BlockTimer {
       Seconds& stream = free[static_cast<std::size_t>(instruction.stream)];
       stream = std::max(stream, start) + duration;
       ends.push_back(stream);
+      issued += issue_time(instruction, device_, precision_);
       if (const auto part = part_of(instruction.writes, role.parameters, false)) {
         result.gradients[*part] = std::max(result.gradients[*part], stream);
       }
       if (instruction.stream != core::Stream::Compute) continue;
       result.makespan = stream;
+      result.issued = issued + duration;
       result.compute += duration;
       // The first instruction of the pass proper starts where its recomputation ended.
       if (!began && instruction.pass != core::Pass::Recompute) {
@@ -177,7 +180,8 @@ AffineSeconds affine(Seconds of_two, Seconds of_three) {
 }
 
 PassTime pass_time(const BlockTime& two, const BlockTime& three) {
-  return {.makespan = affine(two.makespan, three.makespan),
+  return {.makespan = {.device = affine(two.makespan, three.makespan),
+                       .host = affine(two.issued, three.issued)},
           .compute = affine(two.compute, three.compute),
           .recompute = affine(two.recompute, three.recompute)};
 }
@@ -238,6 +242,11 @@ Seconds GradientTimes::before_end(StagePart part, int layers) const {
 Seconds StageProfile::passes(int layers) const {
   return forward.makespan.at(layers) + backward.makespan.at(layers) +
          weight_grad.makespan.at(layers);
+}
+
+Seconds StageProfile::device_passes(int layers) const {
+  return forward.makespan.device.at(layers) + backward.makespan.device.at(layers) +
+         weight_grad.makespan.device.at(layers);
 }
 
 core::DensePlan passes_alone(const core::DensePlan& plan) {

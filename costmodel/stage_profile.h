@@ -6,6 +6,7 @@
 // with two and three layers and the difference is one layer. (Memory alone is other with a single
 // layer: buffers that recompute shares between layers are then free earlier.)
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/job.h"
@@ -25,9 +26,17 @@ struct AffineSeconds {
   core::Seconds at(int layers) const { return fixed + per_layer * layers; }
 };
 
+/// The longer of what the device needs and what the host needs to issue its kernels
+/// (core/durations.h). Layers repeat, so whichever is slower per layer soon holds up the other;
+/// at most a layer's worth is lost where the two take turns within a layer.
+struct Makespan {
+  AffineSeconds device, host;
+  core::Seconds at(int layers) const { return std::max(device.at(layers), host.at(layers)); }
+};
+
 /// A pass of one microbatch.
 struct PassTime {
-  AffineSeconds makespan;   ///< From its first to its last instruction on the compute stream.
+  Makespan makespan;        ///< From its first to its last instruction on the compute stream.
   AffineSeconds compute;    ///< Of it the compute stream is busy; the rest waits for its groups.
   AffineSeconds recompute;  ///< Of compute: activations computed again.
 };
@@ -51,6 +60,8 @@ struct StageProfile {
   PassMemory memory(int layers) const;
   /// All passes of one microbatch.
   core::Seconds passes(int layers) const;
+  /// The same if the host took no time to issue them.
+  core::Seconds device_passes(int layers) const;
 };
 
 /// Everything that a profile depends on beside the model, the job and the devices.

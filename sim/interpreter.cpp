@@ -51,6 +51,16 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
+/// Sums over each block: when the host has issued an instruction, counted from the call's first.
+core::Durations::ByInstruction sums_of(core::Durations::ByInstruction issue) {
+  for (auto& blocks : issue) {
+    for (auto& block : blocks) {
+      for (std::size_t i = 1; i < block.size(); ++i) block[i] += block[i - 1];
+    }
+  }
+  return issue;
+}
+
 // Calls of SimulateOptions::progress per run.
 constexpr std::int64_t kProgressCalls = 200;
 
@@ -62,6 +72,7 @@ Interpreter::Interpreter(const Program& program, const core::Durations& duration
                          core::TraceBuilder* builder)
     : program_(program),
       durations_(durations),
+      issue_ends_(sums_of(durations.issue)),
       options_(options),
       builder_(builder),
       communications_(program, topology, fold, options.algorithm),
@@ -128,6 +139,9 @@ void Interpreter::handle(const Event& event) {
     case EventKind::MeetingEnds:
       end_meeting(event.subject);
       return;
+    case EventKind::Issued:
+      start_next(event.subject, event.stream);
+      return;
   }
 }
 
@@ -152,6 +166,7 @@ void Interpreter::start_step(int rank) {
   state.ended = 0;
   state.waits_left = state.schedule->wait_counts();
   state.next.fill(0);
+  state.host = {std::nullopt, now_};
   const auto step = static_cast<std::size_t>(state.step);
   if (!step_started_[step]) {
     step_started_[step] = 1;
@@ -160,12 +175,39 @@ void Interpreter::start_step(int rank) {
   for (int s = 0; s < core::kStreams; ++s) start_next(rank, static_cast<Stream>(s));
 }
 
-/// Starts the head of a stream that is free, if all that it waits for has ended.
+/// Starts the head of a stream that is free, if all that it waits for has ended and the host has
+/// issued it.
 void Interpreter::start_next(int rank, Stream stream) {
   const RankState& state = ranks_[static_cast<std::size_t>(rank)];
   if (state.running[static_cast<std::size_t>(stream)].active) return;
   const std::optional<int> head = state.head(stream);
-  if (head && state.waits_left[static_cast<std::size_t>(*head)] == 0) start(rank, stream, *head);
+  if (!head || state.waits_left[static_cast<std::size_t>(*head)] > 0) return;
+  const Seconds issued = issued_at(rank, *head);
+  if (issued > now_) {
+    events_.push(issued, {EventKind::Issued, rank, stream});
+  } else {
+    start(rank, stream, *head);
+  }
+}
+
+/// When the host has issued an instruction that could start now but for that.
+Seconds Interpreter::issued_at(int rank, int flat) {
+  RankState& state = ranks_[static_cast<std::size_t>(rank)];
+  const RoleSchedule& schedule = *state.schedule;
+  const Stream stream = schedule.at(flat).stream;
+  if (issue_ends_.empty() || (stream != Stream::Compute && stream != Stream::Tensor)) return now_;
+  const auto& blocks = issue_ends_[program_.ranks[state.rank.index()].role.index()];
+  const auto ends_of = [&](int call) -> const std::vector<Seconds>& {
+    return blocks[schedule.role().step[static_cast<std::size_t>(call)].block.index()];
+  };
+  const int call = schedule.call_of(flat);
+  if (state.host.call && *state.host.call > call) return now_;
+  if (state.host.call != call) {
+    Seconds free = state.host.began;
+    if (state.host.call) free += ends_of(*state.host.call).back();
+    state.host = {call, std::max(now_, free)};
+  }
+  return state.host.began + ends_of(call)[static_cast<std::size_t>(schedule.index_of(flat))];
 }
 
 void Interpreter::start(int rank, Stream stream, int flat) {

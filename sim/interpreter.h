@@ -47,7 +47,7 @@ class Interpreter {
     std::size_t part = 0;
     std::size_t phase = 0;
   };
-  enum class EventKind { ComputeEnds, Arrives, LatencyEnds, MeetingEnds };
+  enum class EventKind { ComputeEnds, Arrives, LatencyEnds, MeetingEnds, Issued };
   struct Event {
     EventKind kind = EventKind::ComputeEnds;
     int subject = 0;  // Index into ranks_, or into meetings_.
@@ -61,6 +61,7 @@ class Interpreter {
   void start_step(int rank);
   void start_next(int rank, core::Stream);
   void start(int rank, core::Stream, int flat);
+  core::Seconds issued_at(int rank, int flat);
   void start_compute(int rank, core::Stream, int flat);
   void end(StreamOf);
   void end_step(int rank);
@@ -87,6 +88,7 @@ class Interpreter {
 
   const core::Program& program_;
   const core::Durations& durations_;
+  core::Durations::ByInstruction issue_ends_;  // Sums of Durations::issue within each block.
   const SimulateOptions& options_;
   core::TraceBuilder* builder_;
   Communications communications_;

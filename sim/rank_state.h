@@ -21,6 +21,12 @@ struct Running {
   int meetings = 0;  ///< Communications: places where it has not finished yet.
 };
 
+/// The host issues the instructions of one call after another (core/durations.h).
+struct Host {
+  std::optional<int> call;  ///< That it issues, or issued last, in this step.
+  core::Seconds began;      ///< When it began to.
+};
+
 struct RankState {
   core::Rank rank;
   const RoleSchedule* schedule = nullptr;
@@ -29,6 +35,7 @@ struct RankState {
   std::vector<int> waits_left;             ///< By instruction of the step.
   std::array<int, core::kStreams> next{};  ///< Position in each stream's queue.
   std::array<Running, core::kStreams> running;
+  Host host;
   double memory = 0;
 
   /// The instruction at the head of a stream, running or not; absent when the queue is empty.

@@ -17,12 +17,22 @@ constexpr int kMaxNodes = 250'000;
 constexpr int kMaxPerNode = 4096;
 constexpr std::int64_t kMaxDevices = 250'000;
 
+GemmTiles read_tiles(TableReader reader) {
+  GemmTiles tiles;
+  tiles.processors = reader.count("processors", 1, 1'000'000);
+  tiles.medium = reader.constant("medium", {1e-6, 1});
+  tiles.small = reader.constant("small", {1e-6, 1});
+  reader.finish();
+  return tiles;
+}
+
 GemmEfficiency read_gemm(TableReader reader) {
   GemmEfficiency gemm;
   gemm.ceiling = reader.constant("ceiling", {1e-6, 1});
   gemm.half_m = reader.constant("half_m", {0, 1e9});
   gemm.half_n = reader.constant("half_n", {0, 1e9});
   gemm.half_k = reader.constant("half_k", {0, 1e9});
+  if (reader.has("tiles")) gemm.tiles = read_tiles(reader.table("tiles"));
   reader.finish();
   return gemm;
 }
@@ -71,6 +81,7 @@ Device device_from(TableReader reader) {
   device.memory_bandwidth = reader.quantity<BytesPerSecond>("memory_bandwidth");
   device.memory_efficiency = reader.constant("memory_efficiency", {1e-6, 1});
   device.launch = reader.quantity<Seconds>("launch", Sign::NonNegative);
+  if (reader.has("gap")) device.gap = reader.quantity<Seconds>("gap", Sign::NonNegative);
   device.reserved = reader.quantity<Bytes>("reserved", Sign::NonNegative);
   if (device.reserved >= device.memory) reader.fail("reserved", "leaves nothing of the memory");
   device.peak = read_peaks(reader.table("peak"));

@@ -83,6 +83,7 @@ void add_device(TomlText& out, const Device& device, const std::string& prefix) 
   out.quantity("memory_bandwidth", device.memory_bandwidth);
   out.number("memory_efficiency", device.memory_efficiency);
   out.quantity("launch", device.launch);
+  if (device.gap > Seconds(0)) out.quantity("gap", device.gap);
   out.quantity("reserved", device.reserved);
   if (device.price_per_hour) {
     out.text("price", format_quantity(*device.price_per_hour, Dimension::Price));
@@ -95,6 +96,12 @@ void add_device(TomlText& out, const Device& device, const std::string& prefix) 
   out.number("half_m", device.gemm.half_m);
   out.number("half_n", device.gemm.half_n);
   out.number("half_k", device.gemm.half_k);
+  if (const auto& tiles = device.gemm.tiles) {
+    out.table(prefix + "gemm.tiles");
+    out.number("processors", tiles->processors);
+    out.number("medium", tiles->medium);
+    out.number("small", tiles->small);
+  }
   if (device.attention) {
     out.table(prefix + "attention");
     out.number("forward", device.attention->forward);

@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "core/check/plan_check.h"
 #include "core/lowering/pipeline_schedule.h"
+#include "costmodel/compute_cost.h"
 #include "costmodel/dense_estimator.h"
-#include "study/validate/framework.h"
 
 namespace orrery::study {
 namespace {
@@ -85,7 +84,8 @@ OpenColumns open_columns(const MeasuredStep& s) {
   using core::AttentionKind;
   using core::Recompute;
   OpenColumns open;
-  open.heads = values(s.heads, possible_heads(s));
+  const bool heads_known = s.heads && *s.hidden % *s.heads == 0;
+  open.heads = heads_known ? std::vector<int>{*s.heads} : possible_heads(s);
   open.microbatch = values(s.microbatch, possible_microbatches(s));
   open.virtual_stages = values(s.virtual_stages, possible_virtual_stages(s));
   open.sharding_stage = values(s.sharding_stage, {0, 1});
@@ -118,7 +118,7 @@ core::Model model_of(const MeasuredStep& s, int heads) {
   t.layers = *s.layers;
   t.hidden = *s.hidden;
   t.heads = heads;
-  t.kv_heads = s.kv_heads.value_or(heads);
+  t.kv_heads = s.heads == heads ? s.kv_heads.value_or(heads) : heads;
   t.head_dim = *s.hidden / heads;
   t.ffn = s.ffn.value_or(4 * *s.hidden);
   t.vocab = *s.vocab;
@@ -170,62 +170,6 @@ DensePlan plan_of(const MeasuredStep& s, int sharding_stage, int virtual_stages)
   return plan;
 }
 
-/// What may not be lowered yet, and what is taken instead.
-struct Approximation {
-  const char* text;
-  std::function<bool(DensePlan&)> apply;  ///< Whether the plan had it.
-};
-const std::vector<Approximation>& approximations() {
-  static const std::vector<Approximation> all = {
-      {"buckets left out",
-       [](DensePlan& d) { return std::exchange(d.bucket, std::nullopt).has_value(); }},
-      {"gradients overlapped",
-       [](DensePlan& d) { return !std::exchange(d.overlap_gradients, true); }},
-      {"plain attention as flash",
-       [](DensePlan& d) {
-         return std::exchange(d.attention, core::AttentionKind::Flash) ==
-                core::AttentionKind::Plain;
-       }},
-      {"selective recompute as none",
-       [](DensePlan& d) {
-         if (d.recompute != core::Recompute::Selective) return false;
-         d.recompute = core::Recompute::None;
-         return true;
-       }},
-      {"no sequence parallelism",
-       [](DensePlan& d) { return std::exchange(d.sequence_parallel, false); }},
-      {"ZeRO stage as 1",
-       [](DensePlan& d) { return d.sharding_stage > 1 && std::exchange(d.sharding_stage, 1) > 1; }},
-      {"schedule as 1f1b",
-       [](DensePlan& d) {
-         if (d.schedule == core::PipelineSchedule::OneFOneB) return false;
-         int layers = 0;
-         for (const int stage : d.layers_per_stage) layers += stage;
-         d.schedule = core::PipelineSchedule::OneFOneB;
-         d.virtual_stages = 1;
-         d.layers_per_stage = core::even_layers(layers, d.pipeline);
-         return true;
-       }},
-  };
-  return all;
-}
-
-/// Gives up one thing that stands in the way; whether there was one.
-bool give_up(Reading& reading, const std::function<std::optional<std::string>()>& check,
-             std::vector<std::string>& given_up) {
-  const auto why = check();
-  for (const Approximation& approximation : approximations()) {
-    const DensePlan before = *reading.plan.dense;
-    if (!approximation.apply(*reading.plan.dense)) continue;
-    if (check() != why) {
-      given_up.emplace_back(approximation.text);
-      return true;
-    }
-    reading.plan.dense = before;
-  }
-  return false;
-}
-
 /// Gives a schedule that is computed from durations those that are predicted for the plan.
 void predict_pass_times(Reading& reading) {
   DensePlan& plan = *reading.plan.dense;
@@ -239,27 +183,26 @@ void predict_pass_times(Reading& reading) {
   plan.pass_times = estimator.pass_times(*split.dense);
 }
 
-/// Why the reading cannot be estimated, after giving up what may be given up.
-std::optional<std::string> why_not(Reading& reading, bool approximate,
-                                   std::vector<std::string>& given_up) {
-  const auto check = [&] {
-    predict_pass_times(reading);
-    return core::why_invalid(reading.plan, reading.model, reading.job, reading.cluster.devices());
-  };
-  while (approximate && check() && give_up(reading, check, given_up)) {
-  }
-  return check();
-}
-
 Readings skipped(std::string why) {
   Readings result;
   result.skipped = std::move(why);
   return result;
 }
 
+/// The machine's device as the framework drives it.
+core::Device driven_by(const Framework& framework, core::Device device) {
+  device.launch = framework.launch.value_or(device.launch);
+  core::AttentionEfficiency attention = costmodel::attention_efficiency(device);
+  attention.forward *= framework.flash_speed;
+  attention.backward *= framework.flash_speed;
+  device.attention = attention;
+  return device;
+}
+
 /// Every combination of the open columns.
-std::vector<Reading> combinations(const MeasuredStep& s, const OpenColumns& open,
-                                  const Machine& machine) {
+std::vector<Reading> combinations(const MeasuredStep& s, const OpenColumns& open, Machine machine,
+                                  const Framework& framework) {
+  machine.node.device = driven_by(framework, machine.node.device);
   std::vector<Reading> all;
   const int per_node = s.devices_per_node.value_or(machine.node.devices);
   for (const auto& network : open.network) {
@@ -277,7 +220,7 @@ std::vector<Reading> combinations(const MeasuredStep& s, const OpenColumns& open
                 plan.microbatch = microbatch;
                 plan.recompute = recompute;
                 plan.attention = attention;
-                follow_framework(plan, s.framework);
+                plan.overlap_gradients = framework.overlap_gradients || stage > 1;
                 reading.plan.dense = plan;
                 all.push_back(std::move(reading));
               }
@@ -292,26 +235,23 @@ std::vector<Reading> combinations(const MeasuredStep& s, const OpenColumns& open
 
 }  // namespace
 
-Readings readings_of(const MeasuredStep& s, const Machines& machines, bool approximate) {
+Readings readings_of(const MeasuredStep& s, const Conventions& conventions) {
   if (const std::string column = missing_column(s); !column.empty()) {
     return skipped("no " + column);
   }
-  const auto machine = machines.find(s.device);
-  if (machine == machines.end()) return skipped("no machine file for device " + s.device);
+  const auto machine = conventions.machines.find(s.device);
+  if (machine == conventions.machines.end())
+    return skipped("no machine file for device " + s.device);
   const OpenColumns open = open_columns(s);
+  const Framework framework = framework_of(conventions.frameworks, s.framework);
   Readings result;
   std::string why;
-  for (Reading& reading : combinations(s, open, machine->second)) {
-    std::vector<std::string> given_up;
-    if (auto reason = why_not(reading, approximate, given_up)) {
+  for (Reading& reading : combinations(s, open, machine->second, framework)) {
+    predict_pass_times(reading);
+    if (auto reason = core::why_invalid(reading.plan, reading.model, reading.job,
+                                        reading.cluster.devices())) {
       why = *reason;
       continue;
-    }
-    for (std::string& text : given_up) {
-      if (std::find(result.approximated.begin(), result.approximated.end(), text) ==
-          result.approximated.end()) {
-        result.approximated.push_back(std::move(text));
-      }
     }
     result.readings.push_back(std::move(reading));
   }

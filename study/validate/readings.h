@@ -9,6 +9,7 @@
 #include "core/job.h"
 #include "core/model.h"
 #include "core/plan.h"
+#include "study/validate/framework.h"
 #include "study/validate/machines.h"
 #include "study/validate/measured_step.h"
 
@@ -22,18 +23,21 @@ struct Reading {
   core::Plan plan;
 };
 
+/// What rows are read by: the files beside the table of measured steps.
+struct Conventions {
+  Machines machines;
+  Frameworks frameworks;
+};
+
 /// All ways to read a row, at most kMostReadings.
 struct Readings {
   std::vector<Reading> readings;
-  std::vector<std::string> open;          ///< Columns that were empty and vary over the readings.
-  std::vector<std::string> approximated;  ///< "attention plain taken as flash": see below.
-  std::string skipped;                    ///< Why there are none; empty otherwise.
+  std::vector<std::string> open;  ///< Columns that were empty and vary over the readings.
+  std::string skipped;            ///< Why there are none; empty otherwise.
 };
 
 inline constexpr std::size_t kMostReadings = 256;
 
-/// @param approximate  Replace what lowering does not cover by the nearest that it does, and say so
-/// in `approximated`; otherwise such a row is skipped.
-Readings readings_of(const MeasuredStep&, const Machines&, bool approximate);
+Readings readings_of(const MeasuredStep&, const Conventions&);
 
 }  // namespace orrery::study

@@ -67,6 +67,7 @@ SourceResult sums_of(const std::vector<RowResult>& rows, const Indices& members)
     const RowResult& row = rows[i];
     if (!row.predicted()) ++source.skipped;
     if (!row.measured.verified) ++source.recalled;
+    if (row.fitted) ++source.fitted;
     if (!row.counted()) continue;
     counted.push_back(i);
     errors.push_back(row.error);

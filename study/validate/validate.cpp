@@ -13,6 +13,9 @@ namespace {
 using core::Bytes;
 using core::Seconds;
 
+// Published memory is missed by up to a quarter, so a reading is ruled out only beyond that.
+constexpr double kMemoryDoubt = 1.25;
+
 struct Prediction {
   const Reading* reading;
   costmodel::Estimate estimate;
@@ -31,7 +34,10 @@ std::vector<Prediction> predictions_of(const std::vector<Reading>& readings) {
   for (const Reading& reading : readings) {
     const costmodel::DenseEstimator estimator(reading.model, reading.cluster, reading.job);
     const core::DensePlan& plan = *reading.plan.dense;
-    all.push_back({&reading, estimator.estimate(plan), !estimator.does_not_fit(plan)});
+    costmodel::Estimate estimate = estimator.estimate(plan);
+    const bool fits =
+        costmodel::total(estimate.memory) <= estimate.memory_available * kMemoryDoubt;
+    all.push_back({&reading, std::move(estimate), fits});
   }
   const bool any = std::any_of(all.begin(), all.end(), [](const auto& p) { return p.fits; });
   if (any) {
@@ -44,13 +50,13 @@ std::vector<Prediction> predictions_of(const std::vector<Reading>& readings) {
   return all;
 }
 
-RowResult result_of(const MeasuredStep& measured, const Machines& machines, bool approximate) {
+RowResult result_of(const MeasuredStep& measured, const Conventions& conventions) {
   RowResult row;
   row.measured = measured;
-  Readings readings = readings_of(measured, machines, approximate);
+  Readings readings = readings_of(measured, conventions);
+  row.fitted = framework_of(conventions.frameworks, measured.framework).fitted_on(measured);
   row.skipped = readings.skipped;
   row.open = std::move(readings.open);
-  row.approximated = std::move(readings.approximated);
   if (!row.predicted()) return row;
   const std::vector<Prediction> all = predictions_of(readings.readings);
   const Prediction& middle = all[all.size() / 2];
@@ -74,7 +80,7 @@ RowResult result_of(const MeasuredStep& measured, const Machines& machines, bool
 
 }  // namespace
 
-Validation validate(const std::vector<MeasuredStep>& steps, const Machines& machines,
+Validation validate(const std::vector<MeasuredStep>& steps, const Conventions& conventions,
                     const ValidateOptions& options) {
   std::vector<const MeasuredStep*> wanted;
   for (const MeasuredStep& step : steps) {
@@ -85,7 +91,7 @@ Validation validate(const std::vector<MeasuredStep>& steps, const Machines& mach
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
     for (std::size_t i = next++; i < wanted.size(); i = next++) {
-      validation.rows[i] = result_of(*wanted[i], machines, options.approximate);
+      validation.rows[i] = result_of(*wanted[i], conventions);
     }
   };
   std::vector<std::thread> threads;

@@ -6,7 +6,7 @@
 // (study/validate/readings.h) and is wrong only by what the measurement lies beyond it:
 //   error = 0 within [fastest, slowest]; (slowest − measured)/measured below, (fastest −
 //   measured)/measured above.
-// A reading that needs more memory than the device has did not run, so it is left out where
+// A reading that needs far more memory than the device has did not run, so it is left out where
 // another one fits.
 
 #include <optional>
@@ -15,7 +15,6 @@
 
 #include "core/units.h"
 #include "costmodel/estimate.h"
-#include "study/validate/machines.h"
 #include "study/validate/measured_step.h"
 #include "study/validate/readings.h"
 
@@ -25,7 +24,8 @@ namespace orrery::study {
 struct RowResult {
   MeasuredStep measured;
   std::string skipped;  ///< Why nothing was predicted; empty otherwise.
-  std::vector<std::string> open, approximated;
+  std::vector<std::string> open;
+  bool fitted = false;             ///< Its framework's constant was fitted to it.
   core::Seconds fastest, slowest;  ///< Over the readings.
   core::Bytes least_memory, most_memory;
   costmodel::Estimate estimate;        ///< Of the reading in the middle.
@@ -34,15 +34,15 @@ struct RowResult {
   std::optional<double> memory_error;  ///< Where memory was measured.
 
   bool predicted() const { return skipped.empty(); }
-  /// Counts in its source's sums: predicted, and not recalled from memory.
-  bool counted() const { return predicted() && measured.verified; }
+  /// Counts in its source's sums: predicted, not fitted to, and not recalled from memory.
+  bool counted() const { return predicted() && measured.verified && !fitted; }
 };
 
 struct SourceResult {
   std::string source;
   std::string part;  ///< Rows it is about: empty = all, "one node", "A100-80", ...
   int rows = 0;      ///< Counted.
-  int skipped = 0, recalled = 0;
+  int skipped = 0, recalled = 0, fitted = 0;
   // All as shares of what was measured; absent without such rows.
   std::optional<double> mean_error;    ///< Mean of |error|.
   std::optional<double> bias;          ///< Mean of error.
@@ -64,10 +64,9 @@ struct Validation {
 
 struct ValidateOptions {
   std::optional<std::string> source;  ///< Only this one.
-  bool approximate = false;           ///< As readings_of().
 };
 
 /// Uses all cores; the answer does not depend on their number.
-Validation validate(const std::vector<MeasuredStep>&, const Machines&, const ValidateOptions&);
+Validation validate(const std::vector<MeasuredStep>&, const Conventions&, const ValidateOptions&);
 
 }  // namespace orrery::study

@@ -96,7 +96,7 @@ TEST(DTypes, HaveBytesAndNames) {
   EXPECT_EQ(dtype_bytes(DType::Float32), 4);
   EXPECT_EQ(dtype_bytes(DType::Tf32), 4);
   EXPECT_EQ(dtype_bytes(DType::BFloat16), 2);
-  EXPECT_EQ(dtype_bytes(DType::Float8), 1);
+  EXPECT_EQ(dtype_bytes(DType::Float8), 2);
   EXPECT_EQ(dtype_name(DType::BFloat16), "bfloat16");
 }
 

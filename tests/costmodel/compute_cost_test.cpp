@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "core/error.h"
 
 namespace orrery::costmodel {
@@ -9,9 +11,11 @@ namespace {
 
 using namespace core::literals;
 
+/// A CPU: an operator is one call of `launch`.
 core::Device device() {
   core::Device d;
   d.name = "test device";
+  d.kind = core::DeviceKind::Cpu;
   d.memory_bandwidth = 1000.0_GBps;
   d.memory_efficiency = 0.5;
   d.peak[core::DType::BFloat16] = 100.0_TFLOPs;
@@ -70,12 +74,85 @@ TEST(ComputeTime, AMeasuredOperatorReplacesTheGuess) {
               1e-15);
 }
 
+core::Device gpu() {
+  core::Device d = device();
+  d.kind = core::DeviceKind::Gpu;
+  d.gap = 1.0_us;
+  return d;
+}
+
+// 500 x 300 columns in tiles of 256 x 128: 2 · 3 = 6 tiles; of 128 x 256: 4 · 2 = 8; of 128 x 128:
+// 4 · 3 = 12; of 64 x 64: 8 · 5 = 40. On 6 processors 1, 2, 2 and 7 waves, which compute
+// 6 · 32768 = 196608, 12 · 32768, 12 · 16384 and 42 · 4096 = 172032 elements for 150000.
+TEST(TileEfficiency, IsThatOfTheBestTiles) {
+  const core::MatmulShape shape{.m = 500, .n = 300, .k = 1000};
+  const double large = 150000.0 / 196608;
+  const double small = 150000.0 / 172032;
+  EXPECT_DOUBLE_EQ(tile_efficiency({.processors = 6, .medium = 0.9, .small = 0.5}, shape), large);
+  EXPECT_DOUBLE_EQ(tile_efficiency({.processors = 6, .medium = 0.9, .small = 0.9}, shape),
+                   std::max(large, small * 0.9));
+  EXPECT_DOUBLE_EQ(tile_efficiency({.processors = 6, .medium = 0.9, .small = 1.0}, shape), small);
+}
+
+// On a GPU the launch is the host's. The bias's gradient is one of four kernels: it reads
+// dy = 1000 · 500 elements of 2 bytes; the weight's gradient of 500 · 200 elements is written, read
+// and added in float32 instead of read and written: 8 bytes more for each.
+TEST(ComputeTime, OfAGpuCountsItsKernels) {
+  const core::LinearWeightGrad op{.rows = 1000, .out = 500, .in = 200, .bias = true};
+  core::Device d = gpu();
+  const double product = seconds(op, device()) - 5e-6;
+  const double beside = (1000.0 * 500 * 2 + 500.0 * 200 * 8) / 500e9;
+  EXPECT_NEAR(seconds(op, d), product + 4 * 1e-6 + beside, 1e-15);
+}
+
+// fp8 is stored as bfloat16 and multiplied at its own peak, after casts that read 2 bytes and write
+// twice 1 byte of each of 1000 · 200 elements.
+TEST(ComputeTime, OfFp8IsWithItsCasts) {
+  core::Device d = gpu();
+  d.peak[core::DType::Float8] = 200.0_TFLOPs;
+  d.gemm = {};
+  d.gap = {};
+  const core::Linear op{.rows = 1000, .out = 3000, .in = 2000, .bias = false};
+  const double bf16 = compute_time(compute(op), d, core::DType::BFloat16).value;
+  const double fp8 = compute_time(compute(op), d, core::DType::Float8).value;
+  EXPECT_NEAR(bf16, 2.0 * 1000 * 3000 * 2000 / 100e12, 1e-12);
+  EXPECT_NEAR(fp8, bf16 / 2 + 1000.0 * 2000 * 4 / 500e9, 1e-12);
+}
+
+core::Instruction instruction(core::Operator op, core::Pass pass) {
+  core::Instruction i;
+  i.operation = compute(op);
+  i.pass = pass;
+  return i;
+}
+
+// Four kernels of 5 us each; nothing in the optimizer step, on a CPU, or of what is loaded.
+TEST(IssueTime, IsThatOfAPassesKernels) {
+  const core::LinearWeightGrad op{.rows = 1000, .out = 500, .in = 200, .bias = true};
+  const auto issue = [](const core::Instruction& i, const core::Device& d) {
+    return issue_time(i, d, core::DType::BFloat16).value;
+  };
+  EXPECT_DOUBLE_EQ(issue(instruction(op, core::Pass::Backward), gpu()), 20e-6);
+  EXPECT_EQ(issue(instruction(op, core::Pass::OptimizerStep), gpu()), 0.0);
+  EXPECT_EQ(issue(instruction(op, core::Pass::Backward), device()), 0.0);
+  core::Instruction loads =
+      instruction(core::LoadTokens{.sequences = 1, .sequence = 1}, core::Pass::Forward);
+  loads.stream = core::Stream::Host;
+  EXPECT_EQ(issue(loads, gpu()), 0.0);
+  core::Instruction collective;
+  collective.operation = core::Collective{};
+  collective.stream = core::Stream::Tensor;
+  EXPECT_DOUBLE_EQ(issue(collective, gpu()), 5e-6);
+}
+
 // Metamorphic: every rate doubled and every latency halved is half the time, for every operator.
 TEST(ComputeTime, AMachineTwiceAsFastTakesHalfTheTime) {
-  core::Device fast = device();
+  const core::Device slow = gpu();
+  core::Device fast = slow;
   fast.memory_bandwidth *= 2.0;
   fast.peak[core::DType::BFloat16] *= 2.0;
   fast.launch *= 0.5;
+  fast.gap *= 0.5;
   const std::vector<core::Operator> operators = {
       core::Linear{.rows = 77, .out = 300, .in = 200, .bias = true},
       core::LinearWeightGrad{.rows = 4096, .out = 4096, .in = 4096, .bias = false},
@@ -89,7 +166,7 @@ TEST(ComputeTime, AMachineTwiceAsFastTakesHalfTheTime) {
           .rows = 100, .width = 64, .kind = core::Normalization::RmsNorm, .epsilon = 1e-5},
       core::OptimizerUpdate{.count = 12345, .optimizer = {}}};
   for (const core::Operator& op : operators) {
-    EXPECT_DOUBLE_EQ(seconds(op, fast), seconds(op) / 2) << core::operator_name(op);
+    EXPECT_DOUBLE_EQ(seconds(op, fast), seconds(op, slow) / 2) << core::operator_name(op);
   }
 }
 

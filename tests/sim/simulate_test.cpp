@@ -50,6 +50,40 @@ TEST(Simulate, AStreamRunsOneInstructionAfterAnother) {
   EXPECT_DOUBLE_EQ(trace.steps.front().end.value, 5);
 }
 
+// The host issues in 3, 1 and 1 s. The first starts at 3; the second is issued at 4 while the first
+// runs to 8; the third, of 1 s, follows at 10. The second call's host begins when its first
+// instruction could start, at 11, so that one starts at 14 and the last ends at 14 + 5 + 2 + 1.
+TEST(Simulate, NothingStartsBeforeTheHostIssuedIt) {
+  ProgramBuilder b(1);
+  b.compute(0, 5);
+  b.compute(0, 2);
+  b.compute(0, 1);
+  b.durations.issue = {{{Seconds(3), Seconds(1), Seconds(1)}}};
+  b.role(0).step.push_back(b.role(0).step.front());
+  const Trace trace = simulate(b.program, b.durations, slow_star(1));
+  expect_span(span_of(trace, 0, 0), 3, 3, 8);
+  expect_span(span_of(trace, 0, 1), 8, 8, 10);
+  expect_span(span_of(trace, 0, 2), 10, 10, 11);
+  expect_span(span_of(trace, 0, 0, 0, 1), 14, 14, 19);
+  EXPECT_DOUBLE_EQ(trace.steps.front().end.value, 22);
+}
+
+// Issued in 1, 4 and 1 s: at 1, 5 and 6. The device waits for the second; a collective of the tensor
+// stream is issued in its turn too, one of the data stream in time.
+TEST(Simulate, AHostThatIsSlowHoldsTheDeviceUp) {
+  ProgramBuilder b(1);
+  b.compute(0, 1);
+  b.compute(0, 1);
+  b.compute(0, 1, {}, Stream::Tensor);
+  b.compute(0, 1, {}, Stream::Data);
+  b.durations.issue = {{{Seconds(1), Seconds(4), Seconds(1), Seconds(1)}}};
+  const Trace trace = simulate(b.program, b.durations, slow_star(1));
+  expect_span(span_of(trace, 0, 0), 1, 1, 2);
+  expect_span(span_of(trace, 0, 1), 5, 5, 6);
+  expect_span(span_of(trace, 0, 2), 6, 6, 7);
+  expect_span(span_of(trace, 0, 3), 0, 0, 1);
+}
+
 // Host: 4 s. Compute waits for it; a third instruction on another stream does not.
 TEST(Simulate, WaitsOrderStreams) {
   ProgramBuilder b(1);

@@ -45,6 +45,7 @@ TEST(OperatorRateFit, HasNoNegativeRate) {
 
 core::Device known_device() {
   core::Device device;
+  device.kind = core::DeviceKind::Cpu;
   device.memory_bandwidth = 20.0_GBps;
   device.peak[core::DType::Float32] = core::FlopsPerSecond(1e11);
   device.launch = 1.0_us;
@@ -75,6 +76,7 @@ TEST(DeviceFit, PredictsTheSamplesOfAKnownDevice) {
     samples.push_back({op, work, costmodel::compute_time({op, work}, known, core::DType::Float32)});
   }
   core::Device base;
+  base.kind = known.kind;
   base.memory_bandwidth = known.memory_bandwidth;
   const study::DeviceFit fit = study::fit_device(base, samples);
   ASSERT_EQ(fit.quality.size(), 6U);

@@ -13,9 +13,10 @@ using namespace orrery;
 using study::MeasuredStep;
 using study::RowResult;
 
-study::Machines machines() {
-  return study::read_machines(std::filesystem::path(ORRERY_SOURCE_DIR) /
-                              "data/validation/machines.toml");
+study::Conventions conventions() {
+  const auto folder = std::filesystem::path(ORRERY_SOURCE_DIR) / "data/validation";
+  return {study::read_machines(folder / "machines.toml"),
+          study::read_frameworks(folder / "frameworks.toml")};
 }
 
 /// A small GPT on one node of 8.
@@ -47,7 +48,7 @@ MeasuredStep small_step() {
 }
 
 study::Readings readings(const MeasuredStep& step) {
-  return study::readings_of(step, machines(), false);
+  return study::readings_of(step, conventions());
 }
 
 TEST(Readings, OfARowThatSaysAllIsOnePlan) {
@@ -88,12 +89,12 @@ TEST(Readings, AreRefusedWithTheReason) {
 TEST(Validate, CountsOnlyWhatLiesBeyondTheInterval) {
   MeasuredStep open = small_step();
   open.microbatch.reset();
-  const auto first = study::validate({open}, machines(), {}).rows.front();
+  const auto first = study::validate({open}, conventions(), {}).rows.front();
   ASSERT_LT(first.fastest, first.slowest);
   const auto error_of = [&](core::Seconds measured) {
     MeasuredStep step = open;
     step.step = measured;
-    return study::validate({step}, machines(), {}).rows.front().error;
+    return study::validate({step}, conventions(), {}).rows.front().error;
   };
   EXPECT_EQ(error_of((first.fastest + first.slowest) * 0.5), 0.0);
   EXPECT_NEAR(error_of(first.fastest * 0.5), 1.0, 1e-12);   // fastest/measured − 1
@@ -127,6 +128,19 @@ TEST(SourceSums, AreMeansOfTheVerifiedRows) {
   EXPECT_EQ(s.worst, 1U);
   EXPECT_NEAR(s.regret.value(), 1.0 / 9.0, 1e-12);
   EXPECT_EQ(s.regret_groups, 1);
+}
+
+// A step that a constant was fitted to is shown but not counted.
+TEST(Validate, LeavesOutWhatItWasFittedTo) {
+  MeasuredStep step = small_step();
+  study::Conventions fitted = conventions();
+  fitted.frameworks["unheard of"].fitted = {.source = "source", .layers = 4, .hidden = 1024};
+  const auto validation = study::validate({step}, fitted, {});
+  EXPECT_TRUE(validation.rows.front().fitted);
+  EXPECT_EQ(validation.sources.front().rows, 0);
+  EXPECT_EQ(validation.sources.front().fitted, 1);
+  step.layers = 5;
+  EXPECT_EQ(study::validate({step}, fitted, {}).sources.front().rows, 1);
 }
 
 TEST(SourceSums, AreNotThereWithoutRows) {
