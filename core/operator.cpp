@@ -144,6 +144,77 @@ struct Counter {
     return make_work(10.0 * pairs * o.head_dim, 6.0 * pairs + 2.0 * queries * o.head_dim,
                      (2.0 * qkv + 2.0 * queries * o.head_dim + queries) * e);
   }
+  // Every pair: 2·d flops, and the scale.
+  Work operator()(const AttentionScores& o) const {
+    const double queries = product(o.sequences, o.sequence, o.heads);
+    const double pairs = queries * static_cast<double>(o.sequence);
+    const double keys = product(o.sequences, o.sequence, o.kv_heads);
+    return make_work(2.0 * pairs * o.head_dim, pairs, (pairs + (queries + keys) * o.head_dim) * e);
+  }
+  // max, −, exp, Σ, ÷.
+  Work operator()(const Softmax& o) const {
+    const double pairs = product(o.sequences, o.sequence, o.heads) * product(o.sequence);
+    return make_work(0, 5.0 * pairs, 2.0 * pairs * e);
+  }
+  Work operator()(const AttentionContext& o) const {
+    const double queries = product(o.sequences, o.sequence, o.heads);
+    const double pairs = queries * static_cast<double>(o.sequence);
+    const double keys = product(o.sequences, o.sequence, o.kv_heads);
+    return make_work(2.0 * pairs * o.head_dim, 0, (pairs + (queries + keys) * o.head_dim) * e);
+  }
+  // Two products; reads p, dout and values, writes dp and the values' gradients.
+  Work operator()(const AttentionContextGrad& o) const {
+    const double queries = product(o.sequences, o.sequence, o.heads);
+    const double pairs = queries * static_cast<double>(o.sequence);
+    const double keys = product(o.sequences, o.sequence, o.kv_heads);
+    return make_work(4.0 * pairs * o.head_dim, 0,
+                     (2.0 * pairs + (queries + 2.0 * keys) * o.head_dim) * e);
+  }
+  // p·dp, Σ, −, ·p.
+  Work operator()(const SoftmaxGrad& o) const {
+    const double pairs = product(o.sequences, o.sequence, o.heads) * product(o.sequence);
+    return make_work(0, 4.0 * pairs, 3.0 * pairs * e);
+  }
+  // Two products; reads ds, queries and keys, writes the gradients of both.
+  Work operator()(const AttentionScoresGrad& o) const {
+    const double queries = product(o.sequences, o.sequence, o.heads);
+    const double pairs = queries * static_cast<double>(o.sequence);
+    const double keys = product(o.sequences, o.sequence, o.kv_heads);
+    return make_work(4.0 * pairs * o.head_dim, (queries + keys) * o.head_dim,
+                     (pairs + 2.0 * (queries + keys) * o.head_dim) * e);
+  }
+  Work operator()(const DealHeads& o) const {
+    return make_work(0, 0, 2.0 * product(o.rows, o.heads + 2 * o.kv_heads, o.head_dim) * e);
+  }
+  Work operator()(const JoinSequences& o) const {
+    return make_work(0, 0, 2.0 * product(o.sequences, o.sequence, o.width) * e);
+  }
+  // Zigzag pieces of m = sequence/2 tokens: against its own part a rank's late piece sees the early
+  // one and each sees its own causal half; against another's, half of the pairs count.
+  template <class Ring>
+  static double ring_pairs(const Ring& o) {
+    const double piece = static_cast<double>(o.sequence) / 2.0;
+    const double pairs = 2.0 * piece * piece + (o.step == 0 ? piece : 0.0);
+    return product(o.sequences, o.heads) * pairs;
+  }
+  // As Attention; out and log-sum-exp are read too after step 0.
+  Work operator()(const RingAttention& o) const {
+    const double tokens = product(o.sequences, o.sequence);
+    const double out = tokens * o.heads * (o.head_dim + 1.0) * (o.step == 0 ? 1.0 : 2.0);
+    return make_work(4.0 * ring_pairs(o) * o.head_dim, 5.0 * ring_pairs(o),
+                     (tokens * product(o.heads + 2 * o.kv_heads, o.head_dim) + out) * e);
+  }
+  // As AttentionGrad; dqkv's queries and dkv are read too after step 0.
+  Work operator()(const RingAttentionGrad& o) const {
+    const double tokens = product(o.sequences, o.sequence);
+    const double qkv = tokens * product(o.heads + 2 * o.kv_heads, o.head_dim);
+    const double out = tokens * product(o.heads, o.head_dim);
+    return make_work(10.0 * ring_pairs(o) * o.head_dim, 6.0 * ring_pairs(o) + 2.0 * out,
+                     ((o.step == 0 ? 2.0 : 3.0) * qkv + 2.0 * out + tokens * o.heads) * e);
+  }
+  Work operator()(const CopyColumns& o) const {
+    return make_work(0, 0, 2.0 * product(o.rows, o.count) * e);
+  }
   Work operator()(const Activate& o) const {
     const double y = product(o.rows, o.width);
     return make_work(0, activation_flops(o.kind).forward * y, y * (input_width(o.kind) + 1.0) * e);
@@ -174,6 +245,9 @@ struct Counter {
                          product(o.rows) * kIdBytes);
   }
   Work operator()(const Zero& o) const { return make_work(0, 0, product(o.count) * e); }
+  Work operator()(const Accumulate& o) const {
+    return make_work(0, product(o.count), 3.0 * product(o.count) * kMasterBytes);
+  }
   Work operator()(const SquaredNorm& o) const {
     return make_work(0, 2.0 * product(o.count), (product(o.count) + 1.0) * e);
   }
@@ -268,6 +342,17 @@ constexpr std::array<std::string_view, std::variant_size_v<Operator>> kNames = {
     "rotate",
     "attention",
     "attention_grad",
+    "attention_scores",
+    "softmax",
+    "attention_context",
+    "attention_context_grad",
+    "softmax_grad",
+    "attention_scores_grad",
+    "deal_heads",
+    "join_sequences",
+    "ring_attention",
+    "ring_attention_grad",
+    "copy_columns",
     "activate",
     "activate_grad",
     "add",
@@ -275,6 +360,7 @@ constexpr std::array<std::string_view, std::variant_size_v<Operator>> kNames = {
     "cross_entropy_statistics",
     "cross_entropy_grad",
     "zero",
+    "accumulate",
     "squared_norm",
     "clip_factor",
     "optimizer_update",
@@ -289,6 +375,12 @@ constexpr std::array<std::string_view, std::variant_size_v<Operator>> kNames = {
     "update_table"};
 
 }  // namespace
+
+std::int64_t sequence_position(const SequencePart& part, int p, std::int64_t n, std::int64_t t) {
+  if (!part.zigzag) return p * n + t;
+  const std::int64_t piece = n / 2;
+  return t < piece ? p * piece + t : (2 * part.ways - 1 - p) * piece + (t - piece);
+}
 
 std::string_view operator_name(const Operator& op) { return kNames[op.index()]; }
 
@@ -310,6 +402,22 @@ std::vector<MatmulShape> matmuls_of(const Operator& op) {
   }
   if (const auto* weight = std::get_if<LinearWeightGrad>(&op)) {
     return {{.m = weight->out, .n = weight->in, .k = weight->rows}};
+  }
+  // Plain attention: one product per sequence and head, all at once.
+  const auto batched = [](const auto& o) { return o.sequences * o.sequence * o.heads; };
+  if (const auto* scores = std::get_if<AttentionScores>(&op)) {
+    return {{.m = batched(*scores), .n = scores->sequence, .k = scores->head_dim}};
+  }
+  if (const auto* context = std::get_if<AttentionContext>(&op)) {
+    return {{.m = batched(*context), .n = context->head_dim, .k = context->sequence}};
+  }
+  if (const auto* grad = std::get_if<AttentionContextGrad>(&op)) {
+    const MatmulShape dp{.m = batched(*grad), .n = grad->sequence, .k = grad->head_dim};
+    return {dp, {.m = dp.m, .n = dp.k, .k = dp.n}};
+  }
+  if (const auto* grad = std::get_if<AttentionScoresGrad>(&op)) {
+    const MatmulShape dq{.m = batched(*grad), .n = grad->head_dim, .k = grad->sequence};
+    return {dq, dq};
   }
   return {};
 }

@@ -17,22 +17,34 @@ namespace orrery::core {
 
 // ---- dense: data and embedding -------------------------------------------------------------
 
+/// Which tokens of each sequence a rank of a context group of `ways` ranks holds, n of them at
+/// position p: tokens p·n .. (p+1)·n − 1; or, zigzag, of 2·ways pieces of n/2 tokens the pieces p and
+/// 2·ways−1−p, so that every rank has as much to do under a causal mask.
+struct SequencePart {
+  int ways = 1;
+  bool zigzag = false;
+};
+/// Position within its sequence of the t-th of n tokens that the rank at position p holds.
+std::int64_t sequence_position(const SequencePart&, int p, std::int64_t n, std::int64_t t);
+
 /// Reads the microbatch's samples from the job's data. writes: tokens I32[sequences, sequence],
-/// targets I32[sequences, sequence] (already shifted; negative = ignored). The microbatch's first
-/// sequence within the global batch is data_way · microbatches · sequences + microbatch ·
-/// sequences.
+/// targets I32[sequences, sequence] (already shifted; negative = ignored): this rank's part of each
+/// sequence. The microbatch's first sequence within the global batch is data_way · microbatches ·
+/// sequences + microbatch · sequences.
 struct LoadTokens {
   std::int64_t sequences, sequence;
+  SequencePart part = {};
 };
 
 /// x[t, :] = wte[token_t − first, :] (+ wpe[position_t, :]) (+ wtt[0, :]); a token outside this
 /// rank's rows gives 0. With vocab_ways > 1 rank position p of the tensor group holds rows
 /// p·vocab_rows .. (p+1)·vocab_rows − 1, and only position 0 adds positions and token types.
-/// reads: tokens, wte [, wpe] [, wtt]. writes: x F[tokens, hidden].
+/// reads: tokens, wte [, wpe F[sequence·part.ways, hidden]] [, wtt]. writes: x F[tokens, hidden].
 struct Embed {
   std::int64_t tokens, sequence, hidden, vocab_rows;
   int vocab_ways;
   bool positions, token_types;
+  SequencePart part = {};
 };
 
 /// dwte[token_t − first, :] += dx[t, :] for this rank's rows; dwpe[position_t] += dx[t];
@@ -42,6 +54,7 @@ struct EmbedGrad {
   std::int64_t tokens, sequence, hidden, vocab_rows;
   int vocab_ways;
   bool positions, token_types;
+  SequencePart part = {};
 };
 
 // ---- dense: layers -------------------------------------------------------------------------
@@ -82,6 +95,7 @@ struct Rotate {
   int heads, kv_heads, head_dim;
   double theta;
   bool inverse;
+  SequencePart part = {};
 };
 /// out = softmax(q·kᵀ/√d) · v per head, memory linear in the sequence. Row layout of qkv as in
 /// Rotate. reads: qkv. writes: out F[tokens, heads·d], log-sum-exp F[sequences, heads, sequence].
@@ -96,6 +110,84 @@ struct AttentionGrad {
   int heads, kv_heads, head_dim;
   bool causal;
 };
+
+// Plain attention: the scores of all pairs lie in memory, and every pair is computed whatever the
+// mask. Row layout of qkv as in Rotate; scores F[sequences, heads, sequence, sequence].
+
+/// scores = q·kᵀ/√d per query head. reads: qkv. writes: scores.
+struct AttentionScores {
+  std::int64_t sequences, sequence;
+  int heads, kv_heads, head_dim;
+};
+/// Each row p of scores becomes its softmax over the keys that the query sees (key ≤ query where
+/// causal), 0 elsewhere. reads: scores. writes: scores (in place).
+struct Softmax {
+  std::int64_t sequences, sequence;
+  int heads;
+  bool causal;
+};
+/// out = p·v. reads: p, qkv. writes: out F[tokens, heads·d].
+struct AttentionContext {
+  std::int64_t sequences, sequence;
+  int heads, kv_heads, head_dim;
+};
+/// dp = dout·vᵀ; dv = pᵀ·dout. reads: dout, p, qkv. writes: dp, dqkv (its values only).
+struct AttentionContextGrad {
+  std::int64_t sequences, sequence;
+  int heads, kv_heads, head_dim;
+};
+/// ds = p·(dp − Σ p·dp) per row, in place of dp. reads: p, dp. writes: dp.
+struct SoftmaxGrad {
+  std::int64_t sequences, sequence;
+  int heads;
+};
+/// dq = ds·k/√d; dk = dsᵀ·q/√d. reads: ds, qkv. writes: dqkv (its queries and keys only).
+struct AttentionScoresGrad {
+  std::int64_t sequences, sequence;
+  int heads, kv_heads, head_dim;
+};
+
+// Context parallelism: what turns a rank's rows of all heads into all rows of its heads and back,
+// around an all-to-all whose p-th part goes to the p-th rank.
+
+/// Deals the heads of each row [heads·d ; kv_heads·d ; kv_heads·d] to `parts` ranks: out
+/// F[parts, rows, width/parts], the p-th holding the p-th part of each of the three (kv_heads may be
+/// 0). Inverse: from there back to rows. reads: in. writes: out.
+struct DealHeads {
+  std::int64_t rows;
+  int heads, kv_heads, head_dim, parts;
+  bool inverse;
+};
+/// Joins F[parts, sequences, sequence/parts, width] to F[sequences, sequence, width]; inverse: cuts.
+/// reads: in. writes: out.
+struct JoinSequences {
+  std::int64_t sequences, sequence, width;
+  int parts;
+  bool inverse;
+};
+
+// Ring attention: queries stay, keys and values go round the context group; the ranks' parts of the
+// sequence are zigzag, causal. At step s a rank at position p has the keys and values of position
+// (p − s) mod ways. kv F[tokens, kv_heads·d ; kv_heads·d]. Every rank computes as many pairs in a step.
+
+/// Joins the step's pairs to out and log-sum-exp (shaped as Attention's); step 0 overwrites them.
+/// reads: qkv (its queries), kv. writes: out, log-sum-exp.
+struct RingAttention {
+  std::int64_t sequences, sequence;
+  int heads, kv_heads, head_dim, ways, step;
+};
+/// The step's gradients, with out and log-sum-exp of all steps: dqkv's queries +=, dkv +=; step 0
+/// overwrites them. reads: dout, qkv (its queries), kv, out, log-sum-exp. writes: dqkv, dkv.
+struct RingAttentionGrad {
+  std::int64_t sequences, sequence;
+  int heads, kv_heads, head_dim, ways, step;
+};
+/// y[r, to + i] = x[r, from + i], i < count. reads: x F[rows, from_width].
+/// writes: y F[rows, to_width].
+struct CopyColumns {
+  std::int64_t rows, from_width, from, to_width, to, count;
+};
+
 /// y = f(x), or silu(gate)·up for SwiGlu with x[rows, 2·width] = [gate ; up] per row.
 /// reads: x. writes: y[rows, width].
 struct Activate {
@@ -143,10 +235,22 @@ struct CrossEntropyGrad {
 struct Zero {
   std::int64_t count;
 };
+/// y += x, in float32: gradients that were reduced join those of earlier microbatches.
+/// reads: x. writes: y.
+struct Accumulate {
+  std::int64_t count;
+};
+/// Which parameters a flat range of `count` gradients or values belongs to: the p-th of `ways` ranges
+/// of `count` elements from `first` on, p being the rank's position in the sharding group.
+struct ParameterSlice {
+  std::int64_t first = 0;
+  int ways = 1;
+};
 /// out[0] += Σ g², in double, over this rank's gradients, each parameter counted once over the
 /// model group (ParameterTensor::counted). reads: gradients. writes: out F[1].
 struct SquaredNorm {
   std::int64_t count;
+  ParameterSlice slice = {};
 };
 /// norm = √(sum[0]); writes: statistics F[2] = (norm, min(1, clip/(norm + 1e-6)) or 1 without
 /// clip). reads: sum. The 1e-6 is torch.nn.utils.clip_grad_norm_'s.
@@ -162,6 +266,7 @@ struct ClipFactor {
 struct OptimizerUpdate {
   std::int64_t count;
   Optimizer optimizer;
+  ParameterSlice slice = {};
 };
 
 // ---- sparse --------------------------------------------------------------------------------
@@ -236,10 +341,13 @@ struct UpdateTable {
 
 using Operator =
     std::variant<LoadTokens, Embed, EmbedGrad, Linear, LinearInputGrad, LinearWeightGrad, Normalize,
-                 NormalizeGrad, Rotate, Attention, AttentionGrad, Activate, ActivateGrad, Add,
-                 BiasGrad, CrossEntropyStatistics, CrossEntropyGrad, Zero, SquaredNorm, ClipFactor,
-                 OptimizerUpdate, LoadSamples, UniqueKeys, GatherRows, SumRowGrads, Interact,
-                 InteractGrad, LogisticLoss, SumPushedRows, UpdateTable>;
+                 NormalizeGrad, Rotate, Attention, AttentionGrad, AttentionScores, Softmax,
+                 AttentionContext, AttentionContextGrad, SoftmaxGrad, AttentionScoresGrad,
+                 DealHeads, JoinSequences, RingAttention, RingAttentionGrad, CopyColumns, Activate,
+                 ActivateGrad, Add, BiasGrad, CrossEntropyStatistics, CrossEntropyGrad, Zero,
+                 Accumulate, SquaredNorm, ClipFactor, OptimizerUpdate, LoadSamples, UniqueKeys,
+                 GatherRows, SumRowGrads, Interact, InteractGrad, LogisticLoss, SumPushedRows,
+                 UpdateTable>;
 
 /// The name used in device files, traces and reports: "linear", "attention_grad", ...
 std::string_view operator_name(const Operator&);
@@ -256,7 +364,8 @@ struct Work {
 /// Work of an operator whose floating-point elements have `element_bytes` bytes.
 Work work_of(const Operator&, int element_bytes);
 
-/// m, n, k of an operator that is one matrix product; empty for the others.
+/// m, n, k of the matrix products that an operator is (plain attention's per head taken together);
+/// empty for the others.
 struct MatmulShape {
   std::int64_t m, n, k;
 };

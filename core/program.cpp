@@ -12,6 +12,12 @@ std::string_view stream_name(Stream stream) {
       return "compute";
     case Stream::Tensor:
       return "tensor";
+    case Stream::Context:
+      return "context";
+    case Stream::SendContext:
+      return "send context";
+    case Stream::ReceiveContext:
+      return "receive context";
     case Stream::SendActivation:
       return "send activation";
     case Stream::ReceiveActivation:
@@ -22,6 +28,8 @@ std::string_view stream_name(Stream stream) {
       return "receive gradient";
     case Stream::Data:
       return "data";
+    case Stream::Gather:
+      return "gather";
     case Stream::ParameterServer:
       return "parameter server";
     case Stream::Serve:
@@ -120,6 +128,8 @@ std::string_view group_kind_name(GroupKind kind) {
   switch (kind) {
     case GroupKind::Tensor:
       return "tensor";
+    case GroupKind::Context:
+      return "context";
     case GroupKind::Pipeline:
       return "pipeline";
     case GroupKind::Data:

@@ -39,17 +39,21 @@ namespace orrery::core {
 /// direction of the pipeline too, so that a message that waits for its peer blocks no other.
 enum class Stream {
   Compute,
-  Tensor,  ///< Tensor-parallel collectives.
+  Tensor,       ///< Tensor-parallel collectives.
+  Context,      ///< All-to-all between the ranks that share a sequence.
+  SendContext,  ///< Keys and values on their way round them.
+  ReceiveContext,
   SendActivation,
   ReceiveActivation,
   SendGradient,
   ReceiveGradient,
   Data,             ///< Gradient and parameter collectives.
+  Gather,           ///< Parameters gathered just before they are used (ZeRO stage 3).
   ParameterServer,  ///< Pull and push of a worker.
   Serve,            ///< A server's answers and updates.
   Host              ///< Reading data.
 };
-inline constexpr int kStreams = 10;
+inline constexpr int kStreams = 14;
 std::string_view stream_name(Stream);
 
 enum class Pass { Load, Forward, Recompute, Backward, WeightGrad, OptimizerStep, Serve };
@@ -121,7 +125,7 @@ struct Collective {
 };
 
 /// Which of the messages between two ranks; the k-th send meets the k-th receive on a channel.
-enum class Channel { Activation, Gradient };
+enum class Channel { Activation, Gradient, Context };
 
 struct Send {  ///< reads: the message.
   PeerSlot peer;
@@ -238,8 +242,26 @@ struct ParameterTensor {
   double initial_value = 0.0;
 };
 
+/// A range of the flat buffers.
+struct ParameterRange {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+};
+
+/// Where a piece of the parameters that is reduced and updated at once begins: among the parameters,
+/// in the buffer of gradients, and in the buffer of values.
+struct BucketPlace {
+  std::int64_t parameters = 0;
+  std::int64_t gradients = 0;
+  std::int64_t values = 0;
+};
+
 struct Parameters {
   std::vector<ParameterTensor> tensors;
+  std::vector<BucketPlace> buckets;  ///< In the order of the parameters; of a transformer's stage.
+  /// Where the values are sharded (ZeRO stage 3): `values` holds, of each of these ranges in turn,
+  /// only this rank's equal part by its position in Role::sharding_group. Empty: all of them.
+  std::vector<ParameterRange> sharded;
   std::int64_t elements = 0;  ///< Of the flat buffer, padded so that every slice is equal.
   /// Of a transformer's stage: the first element of each of its layers, and the end of the last.
   std::vector<std::int64_t> layer_bounds;
@@ -278,7 +300,17 @@ struct EmbeddingShard {
 };
 
 /// What kind of ranks a group slot or a peer slot of a role stands for (for messages and reports).
-enum class GroupKind { Tensor, Pipeline, Data, Sharding, Model, World, TiedEmbedding, Servers };
+enum class GroupKind {
+  Tensor,
+  Context,
+  Pipeline,
+  Data,
+  Sharding,
+  Model,
+  World,
+  TiedEmbedding,
+  Servers
+};
 std::string_view group_kind_name(GroupKind);
 
 struct Role {
@@ -290,9 +322,11 @@ struct Role {
   std::vector<GroupKind> group_slots;
   int peer_slots = 0;
   std::optional<GroupSlot> tensor_group;  ///< Whose position selects this rank's part of a tensor.
-  std::optional<BufferId> loss;           ///< F[1] with the step's global loss when the step ends.
-  std::optional<BufferId> norm;           ///< F[2] (gradient norm, clip factor).
-  std::optional<EmbeddingShard> shard;    ///< Of a server (RankBinding::server says which).
+  std::optional<GroupSlot> sharding_group;  ///< Whose position selects this rank's slices.
+  std::optional<GroupSlot> context_group;   ///< Whose position selects this rank's SequencePart.
+  std::optional<BufferId> loss;         ///< F[1] with the step's global loss when the step ends.
+  std::optional<BufferId> norm;         ///< F[2] (gradient norm, clip factor).
+  std::optional<EmbeddingShard> shard;  ///< Of a server (RankBinding::server says which).
 
   const Instruction& at(int call, int index) const {
     return blocks[step[static_cast<std::size_t>(call)].block.index()]

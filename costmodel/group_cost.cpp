@@ -25,6 +25,7 @@ bool crosses_stages(GroupKind kind) {
     case GroupKind::TiedEmbedding:
       return true;
     case GroupKind::Tensor:
+    case GroupKind::Context:
     case GroupKind::Data:
     case GroupKind::Sharding:
     case GroupKind::Servers:

@@ -1,6 +1,7 @@
 #include "costmodel/lowered_stage.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "core/lowering/lowering.h"
@@ -65,11 +66,30 @@ StagePart part_at(const core::Parameters& parameters, std::int64_t first) {
   return {StagePart::Kind::Layer, static_cast<int>(after - bounds.begin()) - 1};
 }
 
+namespace {
+
+/// A parameter of the bucket that element `first` of a buffer belongs to: in a buffer of slices, one
+/// no further on than the slice is long.
+std::int64_t parameter_at(const core::Parameters& parameters, std::int64_t first,
+                          std::int64_t core::BucketPlace::*place) {
+  const auto after = std::upper_bound(
+      parameters.buckets.begin(), parameters.buckets.end(), first,
+      [&](std::int64_t at, const core::BucketPlace& bucket) { return at < bucket.*place; });
+  const core::BucketPlace& bucket = *std::prev(after);
+  return bucket.parameters + (first - bucket.*place);
+}
+
+}  // namespace
+
 std::optional<StagePart> part_of(const std::vector<core::View>& views,
                                  const core::Parameters& parameters, bool values) {
   for (const core::View& view : views) {
-    if (view.buffer == parameters.gradients || (values && view.buffer == parameters.values)) {
-      return part_at(parameters, view.first);
+    if (view.buffer == parameters.gradients) {
+      return part_at(parameters,
+                     parameter_at(parameters, view.first, &core::BucketPlace::gradients));
+    }
+    if (values && view.buffer == parameters.values) {
+      return part_at(parameters, parameter_at(parameters, view.first, &core::BucketPlace::values));
     }
   }
   return std::nullopt;

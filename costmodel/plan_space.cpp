@@ -78,7 +78,7 @@ std::vector<PlanCorner> DensePlanSpace::corners() const {
       if (!may_be(conditions_.pipeline, pipeline)) continue;
       for (const int context : divisors(devices_ / (tensor * pipeline))) {
         const int ways = devices_ / (tensor * pipeline * context);
-        if (!may_be(conditions_.context, context) || job_.global_batch % ways != 0) continue;
+        if (context != conditions_.context.value_or(1) || job_.global_batch % ways != 0) continue;
         for (const int microbatch : divisors(job_.global_batch / ways)) {
           if (!may_be(conditions_.microbatch, microbatch)) continue;
           corners.push_back({tensor, pipeline, context, microbatch, ways});
@@ -115,6 +115,8 @@ void DensePlanSpace::visit(const PlanCorner& corner, const Visit& visit) const {
       for (const auto recompute :
            {core::Recompute::None, core::Recompute::Selective, core::Recompute::Full}) {
         plan.recompute = recompute;
+        const bool asked = conditions_.recompute.has_value();
+        if (recompute == core::Recompute::Selective && !asked) continue;
         if (!may_be(conditions_.recompute, recompute) || !valid(plan)) continue;
         visit_schedules(plan, visit);
       }
@@ -188,6 +190,7 @@ void DensePlanSpace::visit_sharding(core::DensePlan& plan, const Visit& visit) c
     if (!may_be(conditions_.sharding, sharding) || !may_be(conditions_.data, plan.data)) continue;
     for (int stage = sharding > 1 ? 1 : 0; stage <= (sharding > 1 ? 3 : 0); ++stage) {
       plan.sharding_stage = stage;
+      if (stage > 1 && !conditions_.sharding_stage) continue;
       if (!may_be(conditions_.sharding_stage, stage)) continue;
       if (valid(plan)) visit(plan);
     }

@@ -3,14 +3,14 @@
 //
 //   tensor      divides heads, key-value heads, feed-forward width and devices
 //   pipeline    divides the rest; layers even, or levelled by their times
-//   context     divides the rest, both methods
+//   context     1; or what is asked for, by both methods
 //   microbatch  divides the sequences of a data way
 //   sequence    parallel or not
-//   recompute   none, selective, full
+//   recompute   none, full; selective where asked for: flash attention gains nothing by it
 //   schedule    1F1B, GPipe, ZB-H1; interleaved with each number of chunks that divides the layers of
 //               a stage; ZB-1p and ZB-2p, computed from the plan's own durations, for up to 16 stages
 //               and two microbatches per stage (more have little to gain), or where asked for
-//   sharding    none, or each divisor of the data ways in ZeRO stages 1, 2 and 3
+//   sharding    none, or each divisor of the data ways in ZeRO stage 1; in stages 2 and 3 where asked for
 //
 // Of these the plans that core::why_invalid allows.
 

@@ -166,7 +166,8 @@ Bytes message_of(const core::Role& role) {
   Bytes largest;
   for (const core::Block& block : role.blocks) {
     for (const core::Instruction& instruction : block.instructions) {
-      if (const auto* send = std::get_if<core::Send>(&instruction.operation)) {
+      const auto* send = std::get_if<core::Send>(&instruction.operation);
+      if (send != nullptr && send->channel != core::Channel::Context) {
         largest = std::max(largest, send->bytes);
       }
     }
@@ -174,19 +175,20 @@ Bytes message_of(const core::Role& role) {
   return largest;
 }
 
-AffineSeconds affine(Seconds of_two, Seconds of_three) {
-  const Seconds per_layer = of_three - of_two;
-  return {of_two - per_layer * 2, per_layer};
+/// Through `fewer` layers and one more.
+AffineSeconds affine(int fewer, Seconds of_fewer, Seconds of_one_more) {
+  const Seconds per_layer = of_one_more - of_fewer;
+  return {of_fewer - per_layer * fewer, per_layer};
 }
 
-PassTime pass_time(const BlockTime& two, const BlockTime& three) {
-  return {.makespan = {.device = affine(two.makespan, three.makespan),
-                       .host = affine(two.issued, three.issued)},
-          .compute = affine(two.compute, three.compute),
-          .recompute = affine(two.recompute, three.recompute)};
+PassTime pass_time(int fewer, const BlockTime& a, const BlockTime& b) {
+  return {.makespan = {.device = affine(fewer, a.makespan, b.makespan),
+                       .host = affine(fewer, a.issued, b.issued)},
+          .compute = affine(fewer, a.compute, b.compute),
+          .recompute = affine(fewer, a.recompute, b.recompute)};
 }
 
-GradientTimes gradient_times(const BlockTime& two, const BlockTime& three) {
+GradientTimes gradient_times(int fewer, const BlockTime& two, const BlockTime& three) {
   const auto before_end = [](const BlockTime& time, StagePart part) {
     const auto complete = time.gradients.find(part);
     return complete == time.gradients.end() ? Seconds(0) : time.makespan - complete->second;
@@ -196,7 +198,7 @@ GradientTimes gradient_times(const BlockTime& two, const BlockTime& three) {
   return {.embedding = before_end(two, {StagePart::Kind::Embedding, 0}),
           .first_layer = of_layer(0),
           .per_layer = of_layer(1) - of_layer(0),
-          .head = affine(before_end(two, head), before_end(three, head))};
+          .head = affine(fewer, before_end(two, head), before_end(three, head))};
 }
 
 /// Applies `combine` to each part of two memories.
@@ -220,10 +222,11 @@ PassMemory combined(const PassMemory& a, const PassMemory& b, Combine combine) {
 }  // namespace
 
 PassMemory StageProfile::memory(int layers) const {
-  if (layers == 1) return memory_of_one;
+  const int beyond = layers - base;
+  if (beyond == 1) return memory_of_one;
   return combined(memory_of_two, memory_per_layer,
-                  [layers](const MemoryByTerm& two, const MemoryByTerm& each) {
-                    return two + each * (layers - 2);
+                  [beyond](const MemoryByTerm& two, const MemoryByTerm& each) {
+                    return two + each * (beyond - 2);
                   });
 }
 
@@ -271,8 +274,9 @@ StageProfile profile_stage(const StageQuestion& question, const StageTwins& twin
   const auto lowered = [&](int layers) {
     return twins.lowered_stage(question.plan, question.ends, layers);
   };
-  const core::Role two = lowered(2);
-  const core::Role three = lowered(3);
+  const int base = question.plan.recompute_layers.value_or(0);
+  const core::Role two = lowered(base + 2);
+  const core::Role three = lowered(base + 3);
   const BlockTimer timer(question, device, fabric, precision);
   const auto times = [&](const core::Role& role) {
     std::vector<BlockTime> of_passes;
@@ -282,13 +286,14 @@ StageProfile profile_stage(const StageQuestion& question, const StageTwins& twin
   const std::vector<BlockTime> of_two = times(two);
   const std::vector<BlockTime> of_three = times(three);
   StageProfile profile;
-  profile.forward = pass_time(of_two[0], of_three[0]);
-  profile.backward = pass_time(of_two[1], of_three[1]);
-  if (of_two.size() > 2) profile.weight_grad = pass_time(of_two[2], of_three[2]);
-  profile.gradients = gradient_times(of_two.back(), of_three.back());
+  profile.base = base;
+  profile.forward = pass_time(base + 2, of_two[0], of_three[0]);
+  profile.backward = pass_time(base + 2, of_two[1], of_three[1]);
+  if (of_two.size() > 2) profile.weight_grad = pass_time(base + 2, of_two[2], of_three[2]);
+  profile.gradients = gradient_times(base + 2, of_two.back(), of_three.back());
   if (!question.ends.last) profile.ahead = of_two[1].ahead;
   profile.message = message_of(two);
-  profile.memory_of_one = MemoryWalk(lowered(1)).walk();
+  profile.memory_of_one = MemoryWalk(lowered(base + 1)).walk();
   profile.memory_of_two = MemoryWalk(two).walk();
   profile.memory_per_layer =
       combined(MemoryWalk(three).walk(), profile.memory_of_two,

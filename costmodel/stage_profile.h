@@ -4,7 +4,8 @@
 //
 // All of it is affine in the stage's number of layers, since layers repeat: the stage is lowered
 // with two and three layers and the difference is one layer. (Memory alone is other with a single
-// layer: buffers that recompute shares between layers are then free earlier.)
+// layer: buffers that recompute shares between layers are then free earlier.) Where only the first r
+// layers recompute, the layers that repeat are those beyond them, of which each stage has some.
 
 #include <algorithm>
 #include <cstdint>
@@ -50,6 +51,7 @@ struct GradientTimes {
 };
 
 struct StageProfile {
+  int base = 0;  ///< r.
   PassTime forward, backward;
   PassTime weight_grad;  ///< Zero unless the backward pass is split.
   GradientTimes gradients;

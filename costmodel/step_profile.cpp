@@ -57,6 +57,9 @@ core::DensePlan step_alone(const core::DensePlan& plan) {
   alone.data = std::min(plan.data, 2);  // Whether there is a group; how large it is, is its cost.
   alone.recompute = core::Recompute::None;
   alone.recompute_layers.reset();
+  // Layers repeat only where each has its own reduction; joined ones are taken as such.
+  alone.bucket.reset();
+  alone.overlap_gradients = true;
   alone.schedule = order_free(plan.schedule);
   alone.pass_times.reset();
   return alone;

@@ -104,9 +104,8 @@ void write_final(const core::Program& program, const std::vector<std::unique_ptr
       assembly.add_shard(*program.embedding, program.ranks[r].server.value(),
                          runs[r]->shard_rows());
     }
-    if (runs[r]->parameters() == nullptr || !WeightAssembly::needs(program.ranks[r])) continue;
-    assembly.add(program.role_of(Rank(r)).parameters, runs[r]->tensor_position(),
-                 runs[r]->parameters());
+    if (runs[r]->parameters() == nullptr || !WeightAssembly::needs(program, Rank(r))) continue;
+    assembly.add(program, Rank(r), runs[r]->parameters());
   }
   write_safetensors(path, assembly.take(), {{"format", "pt"}});
 }

@@ -119,11 +119,13 @@ std::vector<RankResult> gather_results(Communicator& communicator, RankResult ow
 std::optional<WeightAssembly> gather_weights(const core::Program& program,
                                              Communicator& communicator, const RankRun& run) {
   const auto part_bytes = [&](Rank rank) {
-    return static_cast<std::size_t>(program.role_of(rank).parameters.elements) * sizeof(float);
+    const core::Role& role = program.role_of(rank);
+    return static_cast<std::size_t>(role.buffers[role.parameters.values->index()].elements()) *
+           sizeof(float);
   };
   const auto needed = [&](Rank rank) {
     return program.role_of(rank).parameters.values.has_value() &&
-           WeightAssembly::needs(program.ranks[rank.index()]);
+           WeightAssembly::needs(program, rank);
   };
   const auto shard_bytes = [&](Rank rank) {
     return static_cast<std::size_t>(shard_elements(program, rank)) * sizeof(float);
@@ -150,14 +152,13 @@ std::optional<WeightAssembly> gather_weights(const core::Program& program,
       assembly.add_shard(*program.embedding, program.ranks[rank.index()].server.value(), rows);
     }
     if (!needed(rank)) continue;
-    const core::Role& role = program.role_of(rank);
     const float* values = run.parameters();
     if (rank != self) {
-      part.resize(static_cast<std::size_t>(role.parameters.elements));
+      part.resize(part_bytes(rank) / sizeof(float));
       receive(communicator, rank, part.data(), part_bytes(rank));
       values = part.data();
     }
-    assembly.add(role.parameters, tensor_position(program, rank), values);
+    assembly.add(program, rank, values);
   }
   return assembly;
 }

@@ -9,6 +9,7 @@ namespace orrery::engine {
 enum class MessageTag {
   Activation,
   Gradient,
+  Context,
   PullKeys,   ///< Worker to server.
   PullRows,   ///< Server to worker.
   PushKeys,   ///< Worker to server.
@@ -24,6 +25,8 @@ inline int tag_of(core::Channel channel) {
       return tag_of(MessageTag::Activation);
     case core::Channel::Gradient:
       return tag_of(MessageTag::Gradient);
+    case core::Channel::Context:
+      return tag_of(MessageTag::Context);
   }
   return tag_of(MessageTag::Activation);
 }

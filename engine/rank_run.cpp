@@ -84,11 +84,19 @@ void RankRun::set_parameters(const SafetensorsFile* file) {
     }
   }
   float* values = run_floats(*parameters.values).data();
+  std::vector<float> whole;
+  if (!parameters.sharded.empty()) {
+    whole.resize(static_cast<std::size_t>(parameters.elements));
+    values = whole.data();
+  }
   if (file != nullptr) {
     load_weights(parameters, tensor_position(), *file, values);
   } else {
     draw_weights(parameters, tensor_position(), job_.seed, values);
   }
+  if (whole.empty()) return;
+  cut_slices(parameters, sharding_ways(program_, communicator_.rank()),
+             interpreter_.sharding_position(), whole.data(), run_floats(*parameters.values).data());
 }
 
 void RankRun::set_shard(const SafetensorsFile* file) {

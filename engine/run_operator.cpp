@@ -8,10 +8,13 @@
 #include "engine/operators/activation.h"
 #include "engine/operators/attention.h"
 #include "engine/operators/cross_entropy.h"
+#include "engine/operators/deal_heads.h"
 #include "engine/operators/embedding.h"
 #include "engine/operators/linear.h"
 #include "engine/operators/normalize.h"
 #include "engine/operators/optimizer.h"
+#include "engine/operators/plain_attention.h"
+#include "engine/operators/ring_attention.h"
 #include "engine/operators/rotate.h"
 #include "engine/parameter_ranges.h"
 #include "engine/run_click_through.h"
@@ -30,8 +33,24 @@ void run(const core::LoadTokens& op, const OperatorContext& context) {
                                   context.program.program->microbatches +
                               context.microbatch.value_or(0)) *
                              op.sequences;
-  context.data.tokens->read(context.step, first, op.sequences, op.sequence, at.ints_out(0, count),
-                            at.ints_out(1, count));
+  std::int32_t* tokens = at.ints_out(0, count);
+  std::int32_t* targets = at.ints_out(1, count);
+  if (op.part.ways == 1) {
+    context.data.tokens->read(context.step, first, op.sequences, op.sequence, tokens, targets);
+    return;
+  }
+  // Whole sequences are read, this rank's part of each is kept.
+  const std::int64_t whole = op.sequence * op.part.ways;
+  std::vector<std::int32_t> all(static_cast<std::size_t>(2 * op.sequences * whole));
+  std::int32_t* all_targets = all.data() + op.sequences * whole;
+  context.data.tokens->read(context.step, first, op.sequences, whole, all.data(), all_targets);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t from =
+        i / op.sequence * whole +
+        core::sequence_position(op.part, context.context_position, op.sequence, i % op.sequence);
+    tokens[i] = all[static_cast<std::size_t>(from)];
+    targets[i] = all_targets[from];
+  }
 }
 
 std::int64_t first_row(int vocab_ways, std::int64_t vocab_rows, const OperatorContext& context) {
@@ -41,19 +60,19 @@ std::int64_t first_row(int vocab_ways, std::int64_t vocab_rows, const OperatorCo
 void run(const core::Embed& op, const OperatorContext& context) {
   const Operands at(context);
   const bool first_part = op.vocab_ways == 1 || context.tensor_position == 0;
-  const float* wpe = at.in_if(op.positions, 2, op.sequence * op.hidden);
+  const float* wpe = at.in_if(op.positions, 2, op.sequence * op.part.ways * op.hidden);
   const float* wtt = at.in_if(op.token_types, op.positions ? 3 : 2, op.hidden);
   embed(op, first_row(op.vocab_ways, op.vocab_rows, context), at.ints(0, op.tokens),
         at.in(1, op.vocab_rows * op.hidden), first_part ? wpe : nullptr, first_part ? wtt : nullptr,
-        at.out(0, op.tokens * op.hidden));
+        at.out(0, op.tokens * op.hidden), context.context_position);
 }
 
 void run(const core::EmbedGrad& op, const OperatorContext& context) {
   const Operands at(context);
   embed_grad(op, first_row(op.vocab_ways, op.vocab_rows, context), at.ints(0, op.tokens),
              at.in(1, op.tokens * op.hidden), at.out(0, op.vocab_rows * op.hidden),
-             at.out_if(op.positions, 1, op.sequence * op.hidden),
-             at.out_if(op.token_types, op.positions ? 2 : 1, op.hidden));
+             at.out_if(op.positions, 1, op.sequence * op.part.ways * op.hidden),
+             at.out_if(op.token_types, op.positions ? 2 : 1, op.hidden), context.context_position);
 }
 
 void run(const core::Linear& op, const OperatorContext& context) {
@@ -96,7 +115,7 @@ void run(const core::NormalizeGrad& op, const OperatorContext& context) {
 void run(const core::Rotate& op, const OperatorContext& context) {
   const Operands at(context);
   const std::int64_t width = static_cast<std::int64_t>(op.heads + 2 * op.kv_heads) * op.head_dim;
-  rotate(op, context.workspace.rotation(op.theta, op.head_dim, op.sequence),
+  rotate(op, context.workspace.rotation(op, context.context_position),
          at.out(0, op.sequences * op.sequence * width));
 }
 
@@ -121,6 +140,79 @@ void run(const core::AttentionGrad& op, const OperatorContext& context) {
   attention_grad(op, at.in(0, out_elements(op)), at.in(1, qkv_elements(op)),
                  at.in(2, out_elements(op)), at.in(3, op.sequences * op.heads * op.sequence),
                  at.out(0, qkv_elements(op)), context.workspace);
+}
+
+template <class Op>
+std::int64_t score_elements(const Op& op) {
+  return op.sequences * op.heads * op.sequence * op.sequence;
+}
+
+void run(const core::AttentionScores& op, const OperatorContext& context) {
+  const Operands at(context);
+  attention_scores(op, at.in(0, qkv_elements(op)), at.out(0, score_elements(op)));
+}
+
+void run(const core::Softmax& op, const OperatorContext& context) {
+  softmax(op, Operands(context).out(0, score_elements(op)));
+}
+
+void run(const core::AttentionContext& op, const OperatorContext& context) {
+  const Operands at(context);
+  attention_context(op, at.in(0, score_elements(op)), at.in(1, qkv_elements(op)),
+                    at.out(0, out_elements(op)));
+}
+
+void run(const core::AttentionContextGrad& op, const OperatorContext& context) {
+  const Operands at(context);
+  attention_context_grad(op, at.in(0, out_elements(op)), at.in(1, score_elements(op)),
+                         at.in(2, qkv_elements(op)), at.out(0, score_elements(op)),
+                         at.out(1, qkv_elements(op)));
+}
+
+void run(const core::SoftmaxGrad& op, const OperatorContext& context) {
+  const Operands at(context);
+  softmax_grad(op, at.in(0, score_elements(op)), at.out(0, score_elements(op)));
+}
+
+void run(const core::AttentionScoresGrad& op, const OperatorContext& context) {
+  const Operands at(context);
+  attention_scores_grad(op, at.in(0, score_elements(op)), at.in(1, qkv_elements(op)),
+                        at.out(0, qkv_elements(op)));
+}
+
+void run(const core::DealHeads& op, const OperatorContext& context) {
+  const Operands at(context);
+  const std::int64_t count = op.rows * (op.heads + 2 * op.kv_heads) * op.head_dim;
+  deal_heads(op, at.in(0, count), at.out(0, count));
+}
+
+void run(const core::JoinSequences& op, const OperatorContext& context) {
+  const Operands at(context);
+  const std::int64_t count = op.sequences * op.sequence * op.width;
+  join_sequences(op, at.in(0, count), at.out(0, count));
+}
+
+void run(const core::RingAttention& op, const OperatorContext& context) {
+  const Operands at(context);
+  const std::int64_t tokens = op.sequences * op.sequence;
+  ring_attention(op, context.context_position, at.in(0, qkv_elements(op)),
+                 at.in(1, tokens * 2 * op.kv_heads * op.head_dim), at.out(0, out_elements(op)),
+                 at.out(1, tokens * op.heads), context.workspace);
+}
+
+void run(const core::RingAttentionGrad& op, const OperatorContext& context) {
+  const Operands at(context);
+  const std::int64_t tokens = op.sequences * op.sequence;
+  const std::int64_t kv = tokens * 2 * op.kv_heads * op.head_dim;
+  ring_attention_grad(op, context.context_position, at.in(0, out_elements(op)),
+                      at.in(1, qkv_elements(op)), at.in(2, kv), at.in(3, out_elements(op)),
+                      at.in(4, tokens * op.heads), at.out(0, qkv_elements(op)), at.out(1, kv),
+                      context.workspace);
+}
+
+void run(const core::CopyColumns& op, const OperatorContext& context) {
+  const Operands at(context);
+  copy_columns(op, at.in(0, op.rows * op.from_width), at.out(0, op.rows * op.to_width));
 }
 
 std::int64_t activation_width(core::ActivationKind kind, std::int64_t width) {
@@ -172,14 +264,26 @@ void run(const core::Zero& op, const OperatorContext& context) {
   std::fill_n(Operands(context).out(0, op.count), op.count, 0.0F);
 }
 
+void run(const core::Accumulate& op, const OperatorContext& context) {
+  const Operands at(context);
+  const float* x = at.in(0, op.count);
+  float* y = at.out(0, op.count);
+  for (std::int64_t i = 0; i < op.count; ++i) y[i] += x[i];
+}
+
+// First parameter of this rank's slice of `count` elements.
+std::int64_t first_parameter(const core::ParameterSlice& slice, std::int64_t count,
+                             const OperatorContext& context) {
+  return slice.first + (slice.ways > 1 ? context.sharding_position * count : 0);
+}
+
 void run(const core::SquaredNorm& op, const OperatorContext& context) {
   const Operands at(context);
   const float* gradients = at.in(0, op.count);
-  const std::int64_t first = context.reads[0].first;
+  const std::int64_t first = first_parameter(op.slice, op.count, context);
   double sum = 0.0;
   for (const ParameterRange& range :
-       counted_ranges(context.program.role->parameters, first, context.reads[0].count,
-                      context.tensor_position)) {
+       counted_ranges(context.program.role->parameters, first, op.count, context.tensor_position)) {
     sum += squared_norm(range.count, gradients + (range.first - first));
   }
   float* out = at.out(0, 1);
@@ -196,8 +300,7 @@ void run(const core::ClipFactor& op, const OperatorContext& context) {
 
 void run(const core::OptimizerUpdate& op, const OperatorContext& context) {
   const Operands at(context);
-  const std::int64_t count = context.writes.empty() ? 0 : context.writes[0].count;
-  if (count > op.count) throw core::SystemError("unsound program: an optimizer step of too much");
+  const std::int64_t count = op.count;
   const std::size_t states = context.writes.size() - 1;
   const float* gradients = at.in(0, count);
   float* parameters = at.out(0, count);
@@ -208,7 +311,7 @@ void run(const core::OptimizerUpdate& op, const OperatorContext& context) {
   step.learning_rate = core::learning_rate(context.job, context.step);
   step.step = context.step + 1;
   step.gradient_scale = at.in(1, 2)[1];
-  const std::int64_t first = context.writes[0].first;
+  const std::int64_t first = first_parameter(op.slice, count, context);
   for (const DecayRange& range :
        decay_ranges(context.program.role->parameters, op.optimizer, first, count)) {
     step.decay = range.decay;

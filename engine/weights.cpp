@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "engine/normal_numbers.h"
+#include "engine/rank_interpreter.h"
 #include "engine/store.h"
 
 namespace orrery::engine {
@@ -181,6 +182,37 @@ void draw_weights(const Parameters& parameters, int tensor_position, std::uint64
   }
 }
 
+namespace {
+
+/// Visits (first of the slice in the whole, first in the slices, count).
+template <class Visit>
+void for_each_slice(const Parameters& parameters, int ways, int position, const Visit& visit) {
+  std::int64_t first = 0;
+  for (const core::ParameterRange& range : parameters.sharded) {
+    const std::int64_t count = range.count / ways;
+    visit(range.first + position * count, first, count);
+    first += count;
+  }
+}
+
+}  // namespace
+
+void cut_slices(const Parameters& parameters, int sharding_ways, int sharding_position,
+                const float* whole, float* slices) {
+  for_each_slice(parameters, sharding_ways, sharding_position,
+                 [&](std::int64_t from, std::int64_t to, std::int64_t count) {
+                   std::copy_n(whole + from, count, slices + to);
+                 });
+}
+
+void put_slices(const Parameters& parameters, int sharding_ways, int sharding_position,
+                const float* slices, float* whole) {
+  for_each_slice(parameters, sharding_ways, sharding_position,
+                 [&](std::int64_t to, std::int64_t from, std::int64_t count) {
+                   std::copy_n(slices + from, count, whole + to);
+                 });
+}
+
 void check_weights(const Parameters& parameters, const SafetensorsFile& file) {
   for (const ParameterTensor& tensor : parameters.tensors) {
     std::string shortened;
@@ -243,7 +275,37 @@ void WeightAssembly::add_shard(const core::Embedding& embedding, int server,
               embedding.wide ? named(kWideName).values : std::span<float>());
 }
 
-void WeightAssembly::add(const Parameters& parameters, int tensor_position, const float* values) {
+bool WeightAssembly::needs(const core::Program& program, core::Rank rank) {
+  return program.ranks[rank.index()].data_way == 0 ||
+         !program.role_of(rank).parameters.sharded.empty();
+}
+
+void WeightAssembly::add(const core::Program& program, core::Rank rank, const float* values) {
+  const Parameters& parameters = program.role_of(rank).parameters;
+  if (parameters.sharded.empty()) {
+    add_whole(parameters, tensor_position(program, rank), values);
+  } else {
+    add_slices(program, rank, values);
+  }
+}
+
+void WeightAssembly::add_slices(const core::Program& program, core::Rank rank,
+                                const float* values) {
+  const Parameters& parameters = program.role_of(rank).parameters;
+  const int position = tensor_position(program, rank);
+  const int ways = sharding_ways(program, rank);
+  Pending& pending = pending_[{program.ranks[rank.index()].role, position}];
+  pending.values.resize(static_cast<std::size_t>(parameters.elements));
+  pending.has.resize(static_cast<std::size_t>(ways));
+  const int part = sharding_position(program, rank);
+  pending.has[static_cast<std::size_t>(part)] = true;
+  put_slices(parameters, ways, part, values, pending.values.data());
+  if (std::find(pending.has.begin(), pending.has.end(), false) != pending.has.end()) return;
+  add_whole(parameters, position, pending.values.data());
+}
+
+void WeightAssembly::add_whole(const Parameters& parameters, int tensor_position,
+                               const float* values) {
   for (const ParameterTensor& tensor : parameters.tensors) {
     if (tensor.counted == core::Counted::Never) continue;
     NamedTensor& whole = named(tensor.name);

@@ -20,14 +20,15 @@ class Workspace {
     return memory_.data();
   }
 
-  /// Computed once for each kind of head.
-  const RotationTable& rotation(double theta, int head_dim, std::int64_t sequence) {
+  /// Computed once for each kind of head; a rank is always at the same position.
+  const RotationTable& rotation(const core::Rotate& op, int context_position) {
     for (const RotationTable& table : rotations_) {
-      if (table.theta == theta && table.head_dim == head_dim && table.sequence == sequence) {
+      if (table.of.theta == op.theta && table.of.head_dim == op.head_dim &&
+          table.of.sequence == op.sequence) {
         return table;
       }
     }
-    return rotations_.emplace_back(rotation_table(theta, head_dim, sequence));
+    return rotations_.emplace_back(rotation_table(op, context_position));
   }
 
  private:

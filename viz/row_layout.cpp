@@ -17,6 +17,12 @@ std::string stream_label(Stream stream) {
       return "compute";
     case Stream::Tensor:
       return "tensor";
+    case Stream::Context:
+      return "context";
+    case Stream::SendContext:
+      return "send ctx";
+    case Stream::ReceiveContext:
+      return "recv ctx";
     case Stream::SendActivation:
       return "send act";
     case Stream::ReceiveActivation:
@@ -27,6 +33,8 @@ std::string stream_label(Stream stream) {
       return "recv grad";
     case Stream::Data:
       return "data";
+    case Stream::Gather:
+      return "gather";
     case Stream::ParameterServer:
       return "server";
     case Stream::Serve:

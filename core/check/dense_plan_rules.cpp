@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "core/check/plan_rules.h"
+#include "core/lowering/pipeline_schedule.h"
 
 namespace orrery::core {
 
@@ -47,24 +48,9 @@ Reason not_covered(const DensePlan& d) {
   const auto refuse = [](const std::string& what, const char* fix) {
     return fmt::format("{} is not covered by lowering yet; {}", what, fix);
   };
-  if (d.context > 1) {
-    return refuse(fmt::format("dense.context = {} (context parallelism)", d.context), "use 1");
-  }
   if (d.expert > 1) {
     return refuse(fmt::format("dense.expert = {} (expert parallelism)", d.expert), "use 1");
   }
-  if (d.sharding_stage > 1) {
-    return refuse(fmt::format("dense.sharding_stage = {}", d.sharding_stage), "use 0 or 1");
-  }
-  if (d.recompute == Recompute::Selective) {
-    return refuse("dense.recompute = \"selective\"", "use \"none\" or \"full\"");
-  }
-  if (d.recompute_layers) return refuse("dense.recompute_layers", "leave it out");
-  if (d.attention == AttentionKind::Plain) {
-    return refuse("dense.attention = \"plain\"", "use \"flash\"");
-  }
-  if (d.bucket) return refuse("dense.bucket", "leave it out");
-  if (!d.overlap_gradients) return refuse("dense.overlap_gradients = false", "use true");
   return {};
 }
 
@@ -80,6 +66,30 @@ Reason sharding_mismatch(const DensePlan& d) {
         "dense.sharding_stage = {} has no effect with dense.sharding = 1; use 0, or a larger "
         "dense.sharding",
         d.sharding_stage);
+  }
+  return {};
+}
+
+Reason reduction_mismatch(const DensePlan& d) {
+  if (d.bucket && !(d.bucket->value > 0)) {
+    return "dense.bucket: must be above 0; leave it out for one reduction per layer";
+  }
+  if (!d.overlap_gradients && d.bucket) {
+    return "dense.bucket has no effect with dense.overlap_gradients = false, which reduces all "
+           "gradients at once; leave one of them out";
+  }
+  if (!d.overlap_gradients && d.sharding_stage > 1) {
+    return fmt::format(
+        "dense.overlap_gradients = false: dense.sharding_stage = {} reduces gradients within each "
+        "backward pass; use true, or stage 1",
+        d.sharding_stage);
+  }
+  if (splits_backward(d.schedule) && d.sharding_stage > 1) {
+    return fmt::format(
+        "dense.sharding_stage = {} with dense.schedule = \"{}\": a bucket's full gradients would "
+        "live "
+        "from its input gradients to its weight gradients; use stage 1, or \"1f1b\"",
+        d.sharding_stage, schedule_name(d.schedule));
   }
   return {};
 }
@@ -150,18 +160,84 @@ Reason tensor_mismatch(const DensePlan& d, const Transformer& t) {
   return {};
 }
 
+Reason context_mismatch(const DensePlan& d, const Transformer& t, const Job& job) {
+  if (d.context == 1) return {};
+  if (job.sequence % d.context != 0) {
+    return fmt::format(
+        "dense.context = {}: must divide the job's sequence of {} tokens; use another degree or "
+        "sequence",
+        d.context, job.sequence);
+  }
+  if (d.context_method == ContextMethod::Ring) {
+    if (job.sequence % (2 * d.context) != 0) {
+      return fmt::format(
+          "dense.context = {}: a ring cuts the job's sequence of {} tokens into {} pieces; use "
+          "another "
+          "degree or sequence",
+          d.context, job.sequence, 2 * d.context);
+    }
+    if (d.attention == AttentionKind::Plain) {
+      return "dense.attention = \"plain\" with dense.context_method = \"ring\": a rank never has "
+             "all "
+             "scores; use \"flash\", or \"all-to-all\"";
+    }
+    if (!t.causal) {
+      return "dense.context_method = \"ring\": the model's attention is not causal; use "
+             "\"all-to-all\"";
+    }
+    return {};
+  }
+  const std::pair<const char*, int> parts[] = {{"attention heads", t.heads},
+                                               {"key-value heads", t.kv_heads}};
+  for (const auto& [what, count] : parts) {
+    if (count / d.tensor % d.context == 0) continue;
+    return fmt::format(
+        "dense.context = {}: all-to-all deals the {} {} of a tensor rank, which it must divide; "
+        "use {}",
+        d.context, count / d.tensor, what,
+        common_divisors({t.heads / d.tensor, t.kv_heads / d.tensor}));
+  }
+  return {};
+}
+
+Reason recompute_mismatch(const DensePlan& d) {
+  if (!d.recompute_layers) return {};
+  const int n = *d.recompute_layers;
+  if (d.recompute == Recompute::None) {
+    return fmt::format(
+        "dense.recompute_layers = {} has no effect with dense.recompute = \"none\"; leave it out, "
+        "or "
+        "use \"selective\" or \"full\"",
+        n);
+  }
+  if (d.virtual_stages > 1) {
+    return fmt::format(
+        "dense.recompute_layers = {} with dense.virtual_stages = {}: is not covered by costs yet; "
+        "leave it out for all layers",
+        n, d.virtual_stages);
+  }
+  const int least = *std::min_element(d.layers_per_stage.begin(), d.layers_per_stage.end());
+  if (n >= 1 && n < least) return {};
+  return fmt::format(
+      "dense.recompute_layers = {}: must be at least 1 and below the {} layers of the smallest "
+      "stage; "
+      "leave it out for all layers",
+      n, least);
+}
+
 Reason sequence_parallel_mismatch(const DensePlan& d, const Job& job) {
   if (!d.sequence_parallel) return {};
   if (d.tensor == 1) {
     return "dense.sequence_parallel = true has no effect with dense.tensor = 1; use false, or a "
            "larger dense.tensor";
   }
-  const std::int64_t rows = std::int64_t{d.microbatch} * job.sequence;
+  const int tokens = job.sequence / d.context;
+  const std::int64_t rows = std::int64_t{d.microbatch} * tokens;
   if (rows % d.tensor == 0) return {};
   return fmt::format(
       "dense.sequence_parallel = true: a microbatch's {} sequences of {} tokens are {} rows, which "
       "dense.tensor = {} does not divide; use another microbatch or tensor, or false",
-      d.microbatch, job.sequence, rows, d.tensor);
+      d.microbatch, tokens, rows, d.tensor);
 }
 
 Reason batch_mismatch(const DensePlan& d, const Job& job) {
@@ -185,7 +261,9 @@ Reason too_many_passes(const DensePlan& d, const Job& job) {
 Reason activations_too_large(const DensePlan& d, const Transformer& t, const Job& job) {
   const double width =
       std::max({1.0 * t.hidden, 1.0 * t.ffn, 1.0 * t.vocab, 1.0 * t.heads * t.head_dim});
-  const double elements = 1.0 * d.microbatch * job.sequence * width;
+  const double scores =
+      d.attention == AttentionKind::Plain ? 1.0 * t.heads / d.tensor * job.sequence : 0.0;
+  const double elements = 1.0 * d.microbatch * job.sequence * std::max(width, scores);
   if (elements <= kMostElements) return {};
   return fmt::format(
       "dense.microbatch = {}: a microbatch of sequences of {} tokens has activations of {:g} "
@@ -239,16 +317,19 @@ Reason why_dense_invalid(const DensePlan& d, const Model& model, const Job& job,
   const Transformer& t = *model.transformer;
   if (auto reason = degrees_below_one(d)) return reason;
   if (auto reason = sharding_mismatch(d)) return reason;
+  if (auto reason = reduction_mismatch(d)) return reason;
   if (auto reason = not_covered(d)) return reason;
   if (auto reason = encoder_or_experts(t)) return reason;
   if (auto reason = device_mismatch(d, devices)) return reason;
   if (auto reason = axes_missing(d)) return reason;
   if (auto reason = stages_mismatch(d, t)) return reason;
+  if (auto reason = recompute_mismatch(d)) return reason;
   if (auto reason = tensor_mismatch(d, t)) return reason;
   if (auto reason = batch_mismatch(d, job)) return reason;
   if (auto reason = schedule_mismatch(d, job)) return reason;
   if (auto reason = too_many_passes(d, job)) return reason;
   if (auto reason = sequence_too_long(t, job)) return reason;
+  if (auto reason = context_mismatch(d, t, job)) return reason;
   if (auto reason = sequence_parallel_mismatch(d, job)) return reason;
   return activations_too_large(d, t, job);
 }

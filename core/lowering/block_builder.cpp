@@ -2,7 +2,36 @@
 
 #include <utility>
 
+#include "core/error.h"
+
 namespace orrery::core {
+namespace {
+
+Stream send_stream(Channel channel) {
+  switch (channel) {
+    case Channel::Activation:
+      return Stream::SendActivation;
+    case Channel::Gradient:
+      return Stream::SendGradient;
+    case Channel::Context:
+      return Stream::SendContext;
+  }
+  ORRERY_CHECK(false, "unknown Channel");
+}
+
+Stream receive_stream(Channel channel) {
+  switch (channel) {
+    case Channel::Activation:
+      return Stream::ReceiveActivation;
+    case Channel::Gradient:
+      return Stream::ReceiveGradient;
+    case Channel::Context:
+      return Stream::ReceiveContext;
+  }
+  ORRERY_CHECK(false, "unknown Channel");
+}
+
+}  // namespace
 
 View whole(const Role& role, BufferId buffer) {
   return {buffer, 0, role.buffers[buffer.index()].elements(), std::nullopt};
@@ -64,6 +93,18 @@ void BlockBuilder::gather(std::string label, GroupSlot group, const View& part, 
   add(std::move(instruction));
 }
 
+void BlockBuilder::exchange(std::string label, GroupSlot group, const View& from, const View& to,
+                            Stream stream) {
+  Instruction instruction;
+  instruction.label = std::move(label);
+  instruction.operation =
+      Collective{CollectiveKind::AllToAll, group, Reduction::Sum, bytes_of(from)};
+  instruction.stream = stream;
+  instruction.reads = {from};
+  instruction.writes = {to};
+  add(std::move(instruction));
+}
+
 void BlockBuilder::scatter(std::string label, GroupSlot group, const View& all, const View& part,
                            Stream stream) {
   Instruction instruction;
@@ -81,8 +122,7 @@ void BlockBuilder::send(std::string label, PeerSlot peer, Channel channel, Buffe
   instruction.label = std::move(label);
   instruction.reads = {whole(role_, buffer)};
   instruction.operation = Send{peer, channel, bytes_of(instruction.reads[0])};
-  instruction.stream =
-      channel == Channel::Activation ? Stream::SendActivation : Stream::SendGradient;
+  instruction.stream = send_stream(channel);
   add(std::move(instruction));
 }
 
@@ -91,8 +131,7 @@ void BlockBuilder::receive(std::string label, PeerSlot peer, Channel channel, Bu
   instruction.label = std::move(label);
   instruction.writes = {whole(role_, buffer)};
   instruction.operation = Receive{peer, channel, bytes_of(instruction.writes[0])};
-  instruction.stream =
-      channel == Channel::Activation ? Stream::ReceiveActivation : Stream::ReceiveGradient;
+  instruction.stream = receive_stream(channel);
   add(std::move(instruction));
 }
 

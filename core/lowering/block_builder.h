@@ -21,6 +21,9 @@ class BlockBuilder {
   BlockBuilder(const Role& role, std::string name, int element_bytes);
 
   void set_pass(Pass pass) { pass_ = pass; }
+  /// A backward pass, whatever it computes again on its way.
+  void set_backward() { backward_ = true; }
+  bool backward() const { return backward_; }
   void compute(std::string label, Operator, std::vector<View> reads, std::vector<View> writes,
                Stream stream = Stream::Compute);
   /// In place: AllReduce of `view`; ReduceScatter of `view` into this rank's slice of it; AllGather
@@ -29,6 +32,9 @@ class BlockBuilder {
                   Reduction = Reduction::Sum);
   /// AllGather of `part` on every member into `all`, in member order.
   void gather(std::string label, GroupSlot, const View& part, const View& all, Stream);
+  /// AllToAll: the p-th part of `from` becomes, on the p-th member, the part of `to` at this rank's
+  /// position.
+  void exchange(std::string label, GroupSlot, const View& from, const View& to, Stream);
   /// ReduceScatter of `all` into `part` of another buffer.
   void scatter(std::string label, GroupSlot, const View& all, const View& part, Stream);
   void send(std::string label, PeerSlot, Channel, BufferId);
@@ -45,6 +51,7 @@ class BlockBuilder {
   Block block_;
   int element_bytes_;
   Pass pass_ = Pass::Forward;
+  bool backward_ = false;
 };
 
 }  // namespace orrery::core

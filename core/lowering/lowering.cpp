@@ -66,6 +66,7 @@ class DenseLowering {
   // With several chunks per stage, the last stage's chunks go on in the first one's.
   bool receives(int stage) const { return !first(stage) || plan_.virtual_stages > 1; }
   bool sends(int stage) const { return !last(stage) || plan_.virtual_stages > 1; }
+  bool rings() const { return plan_.context > 1 && plan_.context_method == ContextMethod::Ring; }
   bool tied(int stage) const { return ties_stages_ && (first(stage) || last(stage)); }
 
   StageSlots stage_slots(int stage, Role& role) const {
@@ -74,6 +75,7 @@ class DenseLowering {
       const GroupSlot slot(role.group_slots.size());
       role.group_slots.push_back(use.kind);
       if (use.kind == GroupKind::Tensor) result.tensor = slot;
+      if (use.kind == GroupKind::Context) result.context = slot;
       if (use.kind == GroupKind::Sharding) result.sharding = slot;
       if (use.kind == GroupKind::Data) result.data = slot;
       if (use.kind == GroupKind::Model) result.model = slot;
@@ -82,6 +84,10 @@ class DenseLowering {
     if (tied(stage)) {
       result.tied_embedding = GroupSlot(role.group_slots.size());
       role.group_slots.push_back(GroupKind::TiedEmbedding);
+    }
+    if (rings()) {
+      result.ring_previous = PeerSlot(role.peer_slots++);
+      result.ring_next = PeerSlot(role.peer_slots++);
     }
     if (receives(stage)) result.previous = PeerSlot(role.peer_slots++);
     if (sends(stage)) result.next = PeerSlot(role.peer_slots++);
@@ -153,6 +159,12 @@ class DenseLowering {
     for (const DenseGroup& use : slots_) result.groups.push_back(group(rank, use.kind, use.axes));
     if (tied(result.stage)) result.groups.push_back(tied_group(rank));
     const int p = plan_.pipeline;
+    if (rings()) {
+      const int c = plan_.context;
+      const int place = grid_.coordinate(rank, Axis::Context);
+      result.peers.push_back(grid_.moved(rank, Axis::Context, (place + c - 1) % c));
+      result.peers.push_back(grid_.moved(rank, Axis::Context, (place + 1) % c));
+    }
     if (receives(result.stage)) {
       result.peers.push_back(grid_.moved(rank, Axis::Pipeline, (result.stage + p - 1) % p));
     }

@@ -33,6 +33,14 @@ ComputeRange compute_range(const Block& block) {
   return *range;
 }
 
+/// Keys and values in a context group: their buffers live throughout and bound them.
+bool goes_round(const Instruction& instruction) {
+  const auto* send = std::get_if<Send>(&instruction.operation);
+  const auto* receive = std::get_if<Receive>(&instruction.operation);
+  return (send != nullptr && send->channel == Channel::Context) ||
+         (receive != nullptr && receive->channel == Channel::Context);
+}
+
 class Bounds {
  public:
   explicit Bounds(Role& role) : role_(role) {
@@ -51,6 +59,7 @@ class Bounds {
 
  private:
   void visit(Place at, const Instruction& instruction) {
+    if (goes_round(instruction)) return;
     if (const auto* send = std::get_if<Send>(&instruction.operation)) {
       if (const auto over = next(instruction.stream, at)) compute_after(at.call, *over);
       if (send->channel == Channel::Activation) unanswered(at.call).push_back(at);

@@ -18,12 +18,6 @@
 
 namespace orrery::core {
 
-/// A range of the flat buffers.
-struct ParameterRange {
-  std::int64_t first = 0;
-  std::int64_t count = 0;
-};
-
 struct LayerParameters {
   ParameterRange norm1_weight, qkv_weight, out_weight, norm2_weight, up_weight, down_weight;
   ParameterRange norms;  ///< Weights and biases of both normalisations.

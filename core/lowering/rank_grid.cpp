@@ -78,10 +78,13 @@ int RankGrid::data_way(Rank rank) const {
 std::vector<DenseGroup> dense_groups(const DensePlan& plan) {
   const DenseGroup all[] = {
       {GroupKind::Tensor, {Axis::Tensor}},
+      {GroupKind::Context, {Axis::Context}},
       {GroupKind::Sharding, {Axis::Sharding}},
-      {GroupKind::Data, {Axis::Data}},
+      // Ranks that share a sequence hold the same parameters too.
+      {GroupKind::Data, {Axis::Context, Axis::Data}},
       {GroupKind::Model, {Axis::Tensor, Axis::Pipeline, Axis::Sharding}},
-      {GroupKind::World, {Axis::Tensor, Axis::Pipeline, Axis::Sharding, Axis::Data}}};
+      {GroupKind::World,
+       {Axis::Tensor, Axis::Context, Axis::Pipeline, Axis::Sharding, Axis::Data}}};
   std::vector<DenseGroup> groups;
   for (const DenseGroup& group : all) {
     int size = 1;

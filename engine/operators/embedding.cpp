@@ -11,7 +11,7 @@ void add_row(std::int64_t n, const float* from, float* to) {
 }  // namespace
 
 void embed(const core::Embed& op, std::int64_t first_row, const std::int32_t* tokens,
-           const float* wte, const float* wpe, const float* wtt, float* x) {
+           const float* wte, const float* wpe, const float* wtt, float* x, int context_position) {
   const std::int64_t n = op.hidden;
   for (std::int64_t t = 0; t < op.tokens; ++t) {
     float* row = x + t * n;
@@ -21,19 +21,27 @@ void embed(const core::Embed& op, std::int64_t first_row, const std::int32_t* to
     } else {
       std::fill_n(row, n, 0.0F);
     }
-    if (wpe != nullptr) add_row(n, wpe + (t % op.sequence) * n, row);
+    if (wpe != nullptr) {
+      const std::int64_t position =
+          core::sequence_position(op.part, context_position, op.sequence, t % op.sequence);
+      add_row(n, wpe + position * n, row);
+    }
     if (wtt != nullptr) add_row(n, wtt, row);
   }
 }
 
 void embed_grad(const core::EmbedGrad& op, std::int64_t first_row, const std::int32_t* tokens,
-                const float* dx, float* dwte, float* dwpe, float* dwtt) {
+                const float* dx, float* dwte, float* dwpe, float* dwtt, int context_position) {
   const std::int64_t n = op.hidden;
   for (std::int64_t t = 0; t < op.tokens; ++t) {
     const float* row = dx + t * n;
     const std::int64_t at = tokens[t] - first_row;
     if (at >= 0 && at < op.vocab_rows) add_row(n, row, dwte + at * n);
-    if (dwpe != nullptr) add_row(n, row, dwpe + (t % op.sequence) * n);
+    if (dwpe != nullptr) {
+      const std::int64_t position =
+          core::sequence_position(op.part, context_position, op.sequence, t % op.sequence);
+      add_row(n, row, dwpe + position * n);
+    }
     if (dwtt != nullptr) add_row(n, row, dwtt);
   }
 }

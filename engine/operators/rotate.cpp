@@ -21,11 +21,12 @@ void rotate_head(std::int64_t half, const float* cosines, const float* sines, fl
 
 }  // namespace
 
-RotationTable rotation_table(double theta, int head_dim, std::int64_t sequence) {
-  RotationTable table{theta, head_dim, sequence, {}, {}};
-  for (std::int64_t p = 0; p < sequence; ++p) {
-    for (int i = 0; i < head_dim / 2; ++i) {
-      const double angle = static_cast<double>(p) * std::pow(theta, -2.0 * i / head_dim);
+RotationTable rotation_table(const core::Rotate& op, int context_position) {
+  RotationTable table{op, {}, {}};
+  for (std::int64_t t = 0; t < op.sequence; ++t) {
+    const std::int64_t p = core::sequence_position(op.part, context_position, op.sequence, t);
+    for (int i = 0; i < op.head_dim / 2; ++i) {
+      const double angle = static_cast<double>(p) * std::pow(op.theta, -2.0 * i / op.head_dim);
       table.cosines.push_back(static_cast<float>(std::cos(angle)));
       table.sines.push_back(static_cast<float>(std::sin(angle)));
     }

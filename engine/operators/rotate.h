@@ -9,14 +9,13 @@
 
 namespace orrery::engine {
 
-/// cos and sin of the angle p·θ^(−2i/d) for every position p < sequence and pair i < d/2.
+/// cos and sin of the angle p·θ^(−2i/d) for the position p of every token that the rank at
+/// `context_position` holds of a sequence, and pair i < d/2.
 struct RotationTable {
-  double theta = 0.0;
-  int head_dim = 0;
-  std::int64_t sequence = 0;
+  core::Rotate of;
   std::vector<float> cosines, sines;  ///< [sequence, head_dim/2]
 };
-RotationTable rotation_table(double theta, int head_dim, std::int64_t sequence);
+RotationTable rotation_table(const core::Rotate&, int context_position);
 
 /// Rotates the query and key heads of qkv [tokens, (heads + 2·kv_heads)·d] in place. Pairs are
 /// (x_i, x_{i+d/2}), with the position's angle:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/check/plan_check.h"
 #include "core/check/program_check.h"
 #include "core/lowering/lowering.h"
 #include "engine/execute.h"
@@ -71,15 +72,14 @@ TEST(DenseAgreement, BothTracesFollowTheProgramInTheSameOrder) {
 
 TEST(DenseAgreement, RandomDelaysChangeNoBitOfTheLosses) {
   const core::Model model = small_gpt2();
+  std::uint64_t seed = 0;
   for (const auto& [name, plan] : dense_plans()) {
     SCOPED_TRACE(name);
     const core::Program program = lowered(plan, model);
-    const std::vector<double> undisturbed = losses(run(program, model, 3));
-    for (const std::uint64_t seed : {1U, 2U}) {
-      const core::Trace delayed = run(program, model, 3, seed);
-      EXPECT_EQ(losses(delayed), undisturbed);
-      EXPECT_TRUE(trace_faults(program, delayed).empty());
-    }
+    const std::vector<double> undisturbed = losses(run(program, model, 2));
+    const core::Trace delayed = run(program, model, 2, ++seed);
+    EXPECT_EQ(losses(delayed), undisturbed);
+    EXPECT_TRUE(trace_faults(program, delayed).empty());
   }
 }
 
@@ -103,8 +103,11 @@ TEST(DenseAgreement, EveryPlanGivesTheLossesOfOneRank) {
     const std::vector<double> expected =
         losses(run(lowered(one_rank_plan(), model), model, small_job().steps));
     EXPECT_LT(expected.back(), 0.9 * expected.front()) << "the loss must fall for this to tell";
+    std::size_t compared = 0;
     for (const auto& [name, plan] : dense_plans()) {
-      if (plan.dense->tensor > model.transformer->kv_heads) continue;
+      const auto invalid = core::why_invalid(plan, model, small_job(), plan.devices());
+      if (invalid) continue;  // Heads that a degree does not divide.
+      ++compared;
       SCOPED_TRACE(model.name + ", " + name);
       const std::vector<double> found = losses(run(lowered(plan, model), model, small_job().steps));
       ASSERT_EQ(found.size(), expected.size());
@@ -112,6 +115,7 @@ TEST(DenseAgreement, EveryPlanGivesTheLossesOfOneRank) {
         EXPECT_NEAR(found[s] / expected[s], 1.0, 1e-4) << "step " << s;
       }
     }
+    EXPECT_GE(compared, dense_plans().size() - 1);
   }
 }
 

@@ -12,7 +12,7 @@ using core::Recompute;
 
 NamedPlan named(std::string name, DensePlan dense) {
   if (dense.layers_per_stage.empty()) dense.layers_per_stage = core::even_layers(4, dense.pipeline);
-  if (dense.sharding > 1) dense.sharding_stage = 1;
+  if (dense.sharding > 1 && dense.sharding_stage == 0) dense.sharding_stage = 1;
   core::Plan plan;
   plan.name = name;
   plan.dense = std::move(dense);
@@ -24,6 +24,9 @@ NamedPlan named(std::string name, DensePlan dense) {
 std::vector<NamedPlan> dense_plans() {
   const auto gpipe = PipelineSchedule::GPipe;
   const auto full = Recompute::Full;
+  const auto selective = Recompute::Selective;
+  const auto plain = core::AttentionKind::Plain;
+  const auto exchange = core::ContextMethod::AllToAll;
   return {
       named("four microbatches", {.microbatch = 2}),
       named("data 2", {.data = 2, .microbatch = 2}),
@@ -51,6 +54,76 @@ std::vector<NamedPlan> dense_plans() {
              .schedule = PipelineSchedule::ZeroBubble2p,
              .pass_times = core::PassTimes{core::Seconds(3), core::Seconds(3), core::Seconds(2),
                                            core::Seconds(0.1)}}),
+      named("plain attention", {.microbatch = 4, .attention = plain}),
+      named("pipeline 2 selective", {.pipeline = 2, .microbatch = 2, .recompute = selective}),
+      named("tensor 2 sequence parallel, selective of plain attention", {.tensor = 2,
+                                                                         .sequence_parallel = true,
+                                                                         .microbatch = 2,
+                                                                         .recompute = selective,
+                                                                         .recompute_layers = 3,
+                                                                         .attention = plain}),
+      named("pipeline 2, full in the first layer",
+            {.pipeline = 2, .microbatch = 2, .recompute = full, .recompute_layers = 1}),
+      named("data 2, two layers a bucket",
+            {.data = 2, .microbatch = 2, .bucket = core::Bytes(90e3)}),
+      named("data 2 sharding 2, one reduction",
+            {.data = 2, .sharding = 2, .overlap_gradients = false}),
+      named("sharding 4 of stage 2", {.sharding = 4, .sharding_stage = 2}),
+      named("sharding 2 of stage 2, data 2, two layers a bucket",
+            {.data = 2, .sharding = 2, .sharding_stage = 2, .bucket = core::Bytes(90e3)}),
+      named("sharding 2 of stage 2, pipeline 2, tensor 2, sequence parallel",
+            {.sharding = 2,
+             .sharding_stage = 2,
+             .tensor = 2,
+             .pipeline = 2,
+             .sequence_parallel = true,
+             .microbatch = 2}),
+      named("sharding 4 of stage 3", {.sharding = 4, .sharding_stage = 3}),
+      named("sharding 2 of stage 3, data 2, pipeline 2, full",
+            {.data = 2, .sharding = 2, .sharding_stage = 3, .pipeline = 2, .recompute = full}),
+      named("sharding 2 of stage 3, pipeline 2 gpipe, tensor 2, sequence parallel",
+            {.sharding = 2,
+             .sharding_stage = 3,
+             .tensor = 2,
+             .pipeline = 2,
+             .sequence_parallel = true,
+             .microbatch = 2,
+             .schedule = gpipe}),
+      named("context 2 ring", {.context = 2, .microbatch = 2, .axis_order = {Axis::Context}}),
+      named("context 4 ring, data 2",
+            {.data = 2, .context = 4, .microbatch = 2, .axis_order = {Axis::Context, Axis::Data}}),
+      named("context 2 ring, tensor 2, pipeline 2, sequence parallel, full",
+            {.tensor = 2,
+             .pipeline = 2,
+             .context = 2,
+             .sequence_parallel = true,
+             .microbatch = 4,
+             .recompute = full,
+             .axis_order = {Axis::Tensor, Axis::Context, Axis::Pipeline}}),
+      named("context 2 all-to-all", {.context = 2,
+                                     .microbatch = 2,
+                                     .context_method = exchange,
+                                     .axis_order = {Axis::Context, Axis::Data}}),
+      named("context 2 all-to-all, tensor 2, sharding 2 of stage 2, sequence parallel, plain, "
+            "selective",
+            {.sharding = 2,
+             .sharding_stage = 2,
+             .tensor = 2,
+             .context = 2,
+             .sequence_parallel = true,
+             .microbatch = 2,
+             .recompute = selective,
+             .attention = plain,
+             .context_method = exchange,
+             .axis_order = {Axis::Tensor, Axis::Context, Axis::Sharding}}),
+      named("context 2 all-to-all, data 2, pipeline 2, full",
+            {.data = 2,
+             .pipeline = 2,
+             .context = 2,
+             .microbatch = 2,
+             .recompute = full,
+             .context_method = exchange,
+             .axis_order = {Axis::Context, Axis::Pipeline, Axis::Data}}),
       named("data 2 sharding 2 pipeline 2, data innermost",
             {.data = 2,
              .sharding = 2,

@@ -13,7 +13,7 @@
 namespace orrery::core {
 namespace {
 
-constexpr double kSequences = 8, kTokens = 32, kHidden = 64, kLayers = 4;
+constexpr double kSequences = 8, kTokens = 32, kHidden = 64, kLayers = 4, kVocabulary = 256;
 constexpr double kBytes = 2;  // bfloat16
 
 Model llama() {
@@ -24,7 +24,7 @@ Model llama() {
   t.heads = t.kv_heads = 4;
   t.head_dim = 16;
   t.ffn = 256;
-  t.vocab = 256;
+  t.vocab = static_cast<int>(kVocabulary);
   t.max_positions = 64;
   t.normalization = Normalization::RmsNorm;
   t.activation = ActivationKind::SwiGlu;
@@ -87,6 +87,97 @@ TEST(CommunicationVolume, OfSequenceParallelismIsTensorParallelismsAndTwoGathers
   // The two normalisations' weights of a layer, in float32.
   EXPECT_EQ(volumes(program.roles[0], "bucket 2 norms"),
             (Volumes{{{GroupKind::Tensor, CollectiveKind::AllReduce}, 2 * kHidden * 4}}));
+}
+
+constexpr double kMicrobatches = 2;
+
+/// Collectives of the gradient buckets of two ranks that see different samples.
+Volumes of_buckets(DensePlan dense) {
+  dense.microbatch = 2;
+  return volumes(lowered(dense).roles[0], "bucket");
+}
+
+double parameters_of(DensePlan dense) {
+  dense.microbatch = 2;
+  return static_cast<double>(lowered(dense).roles[0].parameters.elements);
+}
+
+// Rajbhandari et al., ZeRO, SC 2020, section 7, for N parameters, gradients in float32, parameters in
+// bfloat16 and m microbatches. Data parallelism: an all-reduce (which moves twice its size). Stage 1:
+// the same as reduce-scatter of gradients and all-gather of parameters. Stage 2 here reduces every
+// microbatch. Stage 3 gathers the parameters for each forward and each backward instead: with m = 1
+// and one size of number 3/2 of what data parallelism moves. (The look-up's backward reads no
+// embedding.)
+TEST(CommunicationVolume, OfShardingIsThatOfZero) {
+  const auto reduce = std::pair(GroupKind::Sharding, CollectiveKind::ReduceScatter);
+  const auto gather = std::pair(GroupKind::Sharding, CollectiveKind::AllGather);
+  const double n = parameters_of({.sharding = 2, .sharding_stage = 1});
+  EXPECT_EQ(of_buckets({.data = 2}),
+            (Volumes{{{GroupKind::Data, CollectiveKind::AllReduce}, 4 * n}}));
+  EXPECT_EQ(of_buckets({.sharding = 2, .sharding_stage = 1}),
+            (Volumes{{reduce, 4 * n}, {gather, kBytes * n}}));
+  EXPECT_EQ(of_buckets({.sharding = 2, .sharding_stage = 2}),
+            (Volumes{{reduce, kMicrobatches * 4 * n}, {gather, kBytes * n}}));
+  EXPECT_EQ(of_buckets({.sharding = 2, .sharding_stage = 3}),
+            (Volumes{{reduce, kMicrobatches * 4 * n},
+                     {gather, kMicrobatches * (2 * n - kVocabulary * kHidden) * kBytes}}));
+}
+
+// Hybrid sharding: the slices' sums are all-reduced over the replicas once per step.
+TEST(CommunicationVolume, OfHybridShardingReducesSlicesOverReplicas) {
+  DensePlan dense{.data = 2, .sharding = 2, .sharding_stage = 3, .microbatch = 2};
+  const double n = parameters_of(dense);
+  const Volumes found = volumes(lowered(dense).roles[0], "bucket");
+  EXPECT_EQ(found.at({GroupKind::Data, CollectiveKind::AllReduce}), 4 * n / 2);
+}
+
+// Buckets change how often, not how much. 4 layers of 65,664 parameters: 263 kB each in float32.
+TEST(CommunicationVolume, DoesNotDependOnBuckets) {
+  const auto reductions = [](DensePlan dense) {
+    dense.microbatch = 2;
+    const Program program = lowered(dense);
+    int count = 0;
+    for (const Instruction& i : program.roles[0].blocks.back().instructions) {
+      const auto* c = std::get_if<Collective>(&i.operation);
+      if (c != nullptr && i.label.rfind("bucket", 0) == 0) ++count;
+    }
+    return count;
+  };
+  const Volumes by_layer = of_buckets({.data = 2});
+  EXPECT_EQ(of_buckets({.data = 2, .bucket = Bytes(500e3)}), by_layer);
+  EXPECT_EQ(of_buckets({.data = 2, .overlap_gradients = false}), by_layer);
+  // Embedding, layers, head.
+  EXPECT_EQ(reductions({.data = 2}), 6);
+  EXPECT_EQ(reductions({.data = 2, .bucket = Bytes(500e3)}), 4);
+  EXPECT_EQ(reductions({.data = 2, .overlap_gradients = false}), 1);
+}
+
+// Jacobs et al., DeepSpeed Ulysses, arXiv 2309.14509, section 3: per layer all-to-alls of queries,
+// keys, values and of the output, 4·sbh/c on each of c ranks; backward the same.
+TEST(CommunicationVolume, OfAllToAllIsFourActivationsEachWay) {
+  const Program program = lowered({.context = 2,
+                                   .microbatch = 2,
+                                   .context_method = ContextMethod::AllToAll,
+                                   .axis_order = {Axis::Context}});
+  EXPECT_EQ(volumes(program.roles[0], "layers.1."),
+            (Volumes{{{GroupKind::Context, CollectiveKind::AllToAll}, 8 * kActivations / 2}}));
+}
+
+// Liu et al., Ring Attention, arXiv 2310.01889: a rank's keys and values, 2·sbh/c, visit the c − 1
+// others; backward they do so again, and their gradients come all the way home.
+TEST(CommunicationVolume, OfARingIsKeysAndValuesOncePerRank) {
+  for (const int ways : {2, 4}) {
+    const Program program =
+        lowered({.context = ways, .microbatch = 2, .axis_order = {Axis::Context}});
+    double sent = 0;
+    for (const Call& call : program.roles[0].step) {
+      for (const Instruction& i : program.roles[0].blocks[call.block.index()].instructions) {
+        if (i.label.rfind("layers.1.", 0) != 0) continue;
+        if (const auto* send = std::get_if<Send>(&i.operation)) sent += send->bytes.value;
+      }
+    }
+    EXPECT_EQ(sent, 2 * kActivations / ways * ((ways - 1) + (ways - 1) + ways)) << ways << " ranks";
+  }
 }
 
 }  // namespace

@@ -149,12 +149,63 @@ INSTANTIATE_TEST_SUITE_P(
                 p.dense->data = 4;
               },
               "dense.sharding_stage = 1 has no effect"},
-        Fault{"sharding_stage_2", [](Plan& p, Model&, Job&) { p.dense->sharding_stage = 2; },
-              "dense.sharding_stage = 2 is not covered"},
+        Fault{"one_reduction_of_stage_2",
+              [](Plan& p, Model&, Job&) {
+                p.dense->sharding_stage = 2;
+                p.dense->overlap_gradients = false;
+              },
+              "dense.overlap_gradients = false: dense.sharding_stage = 2 reduces gradients within"},
+        Fault{"zero_bubble_of_stage_3",
+              [](Plan& p, Model&, Job&) {
+                p.dense->sharding_stage = 3;
+                p.dense->schedule = PipelineSchedule::ZeroBubbleH1;
+              },
+              "dense.sharding_stage = 3 with dense.schedule = \"zb-h1\""},
+        Fault{"no_bucket", [](Plan& p, Model&, Job&) { p.dense->bucket = Bytes(0); },
+              "dense.bucket: must be above 0"},
+        Fault{"bucket_of_one_reduction",
+              [](Plan& p, Model&, Job&) {
+                p.dense->bucket = Bytes(1e6);
+                p.dense->overlap_gradients = false;
+              },
+              "dense.bucket has no effect"},
         Fault{"sharding_stage_9", [](Plan& p, Model&, Job&) { p.dense->sharding_stage = 9; },
               "must be 0, 1, 2 or 3"},
-        Fault{"context", [](Plan& p, Model&, Job&) { p.dense->context = 2; },
-              "context parallelism) is not covered"},
+        Fault{"context_sequence",
+              [](Plan& p, Model&, Job& j) {
+                p.dense->context = 2;
+                p.dense->data = 1;
+                p.dense->context_method = ContextMethod::AllToAll;
+                p.dense->axis_order.push_back(Axis::Context);
+                j.sequence = 127;
+              },
+              "dense.context = 2: must divide the job's sequence of 127 tokens"},
+        Fault{"context_ring_of_plain",
+              [](Plan& p, Model&, Job&) {
+                p.dense->context = 2;
+                p.dense->data = 1;
+                p.dense->attention = AttentionKind::Plain;
+                p.dense->axis_order.push_back(Axis::Context);
+              },
+              "\"plain\" with dense.context_method = \"ring\": a rank never has all scores"},
+        Fault{"context_ring_pieces",
+              [](Plan& p, Model&, Job& j) {
+                p.dense->context = 2;
+                p.dense->data = 1;
+                p.dense->axis_order.push_back(Axis::Context);
+                j.sequence = 126;
+              },
+              "a ring cuts the job's sequence of 126 tokens into 4 pieces"},
+        Fault{"context_heads",
+              [](Plan& p, Model&, Job&) {
+                p.dense->context = 4;
+                p.dense->data = p.dense->sharding = 1;
+                p.dense->sharding_stage = 0;
+                p.dense->context_method = ContextMethod::AllToAll;
+                p.dense->axis_order.push_back(Axis::Context);
+              },
+              "all-to-all deals the 2 key-value heads of a tensor rank, which it must divide; use 1 "
+              "or 2"},
         Fault{"expert", [](Plan& p, Model&, Job&) { p.dense->expert = 2; },
               "expert parallelism) is not covered"},
         Fault{"sequence_parallel_alone",
@@ -213,8 +264,15 @@ INSTANTIATE_TEST_SUITE_P(
                 p.dense->recompute = Recompute::Full;
               },
               "\"zb-h1\" with dense.recompute = \"full\": weight gradients have a pass"},
-        Fault{"selective", [](Plan& p, Model&, Job&) { p.dense->recompute = Recompute::Selective; },
-              "\"selective\" is not covered"},
+        Fault{"recompute_layers_of_none",
+              [](Plan& p, Model&, Job&) { p.dense->recompute_layers = 1; },
+              "dense.recompute_layers = 1 has no effect with dense.recompute = \"none\""},
+        Fault{"recompute_too_many_layers",
+              [](Plan& p, Model&, Job&) {
+                p.dense->recompute = Recompute::Full;
+                p.dense->recompute_layers = 5;
+              },
+              "below the 4 layers of the smallest stage"},
         Fault{"axis_missing",
               [](Plan& p, Model&, Job&) { p.dense->axis_order = {Axis::Tensor, Axis::Data}; },
               "names \"sharding\" 0 times"},

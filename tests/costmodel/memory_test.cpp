@@ -4,6 +4,7 @@
 
 #include "core/check/program_check.h"
 #include "core/lowering/lowering.h"
+#include "core/lowering/pipeline_schedule.h"
 #include "costmodel/stage_profile.h"
 #include "tests/costmodel/small_inputs.h"
 
@@ -31,9 +32,25 @@ MemoryByTerm predicted(const core::Role& role, const core::DensePlan& plan,
 std::vector<core::Plan> plans_of_all_axes(int layers) {
   std::vector<core::Plan> plans = small_plans(layers);
   const std::vector<core::Plan> basic = plans;
-  for (core::Plan plan : basic) {
-    if (plan.dense->tensor == 1) continue;
-    plan.dense->sequence_parallel = true;
+  for (std::size_t i = 0; i < basic.size(); i += 3) {
+    core::Plan plan = basic[i];
+    plan.dense->sequence_parallel = plan.dense->tensor > 1;
+    if (plan.dense->sequence_parallel) plans.push_back(plan);
+    if (plan.dense->sharding > 1 && !core::splits_backward(plan.dense->schedule)) {
+      for (const int stage : {2, 3}) {
+        plans.push_back(plan);
+        plans.back().dense->sharding_stage = stage;
+      }
+    }
+    plan.dense->attention = core::AttentionKind::Plain;
+    plans.push_back(plan);
+    if (core::splits_backward(plan.dense->schedule)) continue;  // It recomputes nothing.
+    if (plan.dense->recompute == core::Recompute::Full && plan.dense->virtual_stages == 1 &&
+        plan.dense->layers_per_stage[0] > 1) {
+      plans.push_back(plan);
+      plans.back().dense->recompute_layers = 1;
+    }
+    plan.dense->recompute = core::Recompute::Selective;
     plans.push_back(plan);
   }
   return plans;

@@ -22,7 +22,8 @@ TEST(Rotate, AgreesWithTheOracle) {
       std::copy_n(heads.begin() + static_cast<std::ptrdiff_t>(t * 48), 48,
                   qkv.begin() + static_cast<std::ptrdiff_t>(t * 60));
     }
-    rotate({3, 17, 3, 1, 12, 10000.0, inverse}, rotation_table(10000.0, 12, 17), qkv.data());
+    const core::Rotate op{3, 17, 3, 1, 12, 10000.0, inverse};
+    rotate(op, rotation_table(op, 0), qkv.data());
     Values out;
     for (std::size_t t = 0; t < 51; ++t) {
       out.insert(out.end(), qkv.begin() + static_cast<std::ptrdiff_t>(t * 60),
