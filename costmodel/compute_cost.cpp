@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <type_traits>
 #include <variant>
 
 #include "core/error.h"
@@ -42,6 +43,12 @@ std::optional<AttentionShape> attention_of(const core::Operator& op) {
   if (const auto* b = std::get_if<core::AttentionGrad>(&op)) {
     return AttentionShape{rows_of(b->sequences, b->sequence, b->heads), true};
   }
+  if (const auto* f = std::get_if<core::RingAttention>(&op)) {
+    return AttentionShape{rows_of(f->sequences, f->sequence, f->heads), false};
+  }
+  if (const auto* b = std::get_if<core::RingAttentionGrad>(&op)) {
+    return AttentionShape{rows_of(b->sequences, b->sequence, b->heads), true};
+  }
   return std::nullopt;
 }
 
@@ -51,9 +58,40 @@ double attention_share(const Device& device, const AttentionShape& shape) {
   return ceiling * shape.rows / (shape.rows + efficiency.half_rows);
 }
 
+/// Head size of plain attention's products.
+std::optional<int> plain_head_size(const core::Operator& op) {
+  return std::visit(
+      [](const auto& o) -> std::optional<int> {
+        using Op = std::decay_t<decltype(o)>;
+        if constexpr (std::is_same_v<Op, core::AttentionScores> ||
+                      std::is_same_v<Op, core::AttentionContext> ||
+                      std::is_same_v<Op, core::AttentionContextGrad> ||
+                      std::is_same_v<Op, core::AttentionScoresGrad>) {
+          return o.head_dim;
+        }
+        return std::nullopt;
+      },
+      op);
+}
+
 /// Attention's own products stay in half precision where the layers' are in fp8.
 core::DType attention_precision(core::DType precision) {
   return precision == core::DType::Float8 ? core::DType::BFloat16 : precision;
+}
+
+/// Rate of an operator's matrix products. Batched products whose rows are no multiple of 16 bytes
+/// do not run on a GPU's tensor cores.
+/// Source: NVIDIA, Matrix Multiplication Background User's Guide, section 3, "Requirements to use
+/// Tensor Cores".
+core::FlopsPerSecond product_rate(const core::Operator& op, const core::MatmulShape& shape,
+                                  const Device& device, core::DType precision) {
+  constexpr int kAlignment = 16;
+  const auto head = plain_head_size(op);
+  const bool misaligned = device.kind == core::DeviceKind::Gpu && head &&
+                          *head * core::dtype_bytes(precision) % kAlignment != 0;
+  if (head) precision = attention_precision(precision);
+  const auto peak = matrix_peak(device, misaligned ? core::DType::Float32 : precision);
+  return peak * gemm_efficiency(device.gemm, shape);
 }
 
 }  // namespace
@@ -113,8 +151,7 @@ Seconds compute_time(const core::Compute& compute, const Device& device, core::D
     rest = device.gap * kernels.count + memory_time(kernels.beside, device);
   }
   if (!shapes.empty()) {
-    const core::FlopsPerSecond rate =
-        matrix_peak(device, precision) * gemm_efficiency(device.gemm, shapes.front());
+    const auto rate = product_rate(compute.op, shapes.front(), device, precision);
     return std::max(work.matmul / rate, memory_time(work.memory, device)) + rest;
   }
   if (attention) {

@@ -52,8 +52,7 @@ struct Counter {
   Kernels operator()(const core::NormalizeGrad& o) const {
     const double x = product(o.rows, o.width) * e;
     const int parameters = o.kind == core::Normalization::LayerNorm ? 2 : 1;
-    return {3 + parameters + (o.accumulate ? 1 : 0),
-            Bytes(2.0 * x + (o.accumulate ? 2.0 * x : 0.0))};
+    return {3 + parameters + (o.accumulate ? 1 : 0), Bytes(2.0 * x + (o.accumulate ? 2.0 * x : 0.0))};
   }
   // Queries and keys each: halves swapped, two products, a sum, put together again.
   Kernels operator()(const core::Rotate&) const { return {8, Bytes(0)}; }
@@ -61,9 +60,29 @@ struct Counter {
   Kernels operator()(const core::AttentionGrad& o) const {
     return {3, Bytes(queries(o) / e * (kFloat + e))};
   }
+  /// Scores that dropout reads and writes, and a byte of its mask.
+  template <class Op>
+  double dropped(const Op& o) const {
+    return product(o.sequences, o.sequence, o.heads) * product(o.sequence) * (2.0 * e + 1.0);
+  }
   template <class Op>
   double queries(const Op& o) const {
     return product(o.sequences, o.sequence, o.heads, o.head_dim) * e;
+  }
+  Kernels operator()(const core::Softmax& o) const { return {2, Bytes(dropped(o))}; }
+  Kernels operator()(const core::SoftmaxGrad& o) const { return {2, Bytes(dropped(o))}; }
+  // Heads are put beside each other again.
+  Kernels operator()(const core::AttentionContext& o) const { return {2, Bytes(2.0 * queries(o))}; }
+  Kernels operator()(const core::AttentionContextGrad& o) const {
+    return {3, Bytes(2.0 * queries(o))};
+  }
+  // Two products; the gradients of queries, keys and values are put beside each other.
+  Kernels operator()(const core::AttentionScoresGrad& o) const {
+    const double heads = 1.0 + 2.0 * o.kv_heads / o.heads;
+    return {3, Bytes(2.0 * queries(o) * heads)};
+  }
+  Kernels operator()(const core::RingAttentionGrad& o) const {
+    return {3, Bytes(queries(o) / e * (kFloat + e))};
   }
   Kernels operator()(const core::BiasGrad&) const { return {2, Bytes(0)}; }
   // In float32: conversion, maximum, subtraction, exponential, sum, and gathering the targets.

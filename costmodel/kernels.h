@@ -2,8 +2,8 @@
 // How a training framework carries out one operator on a GPU: as one kernel or several, some of
 // which stream memory beside the operator's own work (core::work_of). Eager PyTorch with the fused
 // kernels that Megatron-LM has (bias and GeLU; bias, dropout and residual; scale, mask and softmax;
-// normalisations) is taken as the rule; products in fp8 come with the casts of what they read, as in
-// Transformer Engine.
+// normalisations) is taken as the rule. Plain attention comes with its dropout, as the models trained
+// with it have; products in fp8 with the casts of what they read, as Transformer Engine does.
 
 #include "core/model.h"
 #include "core/operator.h"

@@ -105,6 +105,24 @@ TEST(ComputeTime, OfAGpuCountsItsKernels) {
   EXPECT_NEAR(seconds(op, d), product + 4 * 1e-6 + beside, 1e-15);
 }
 
+// 2·64·512 queries, 512 keys: heads of 100 elements are 200 bytes, no multiple of 16, and run at the
+// rate of float32; those of 96 elements at bfloat16's. Otherwise they differ by 100/96 and by k.
+TEST(ComputeTime, OfHeadsThatAreNotAlignedIsThatOfCudaCores) {
+  core::Device d = gpu();
+  d.peak[core::DType::Float32] = 10.0_TFLOPs;
+  d.gemm = {};
+  d.memory_bandwidth = 1e9_GBps;
+  d.gap = {};
+  const auto scores = [](int head) {
+    return core::AttentionScores{
+        .sequences = 2, .sequence = 512, .heads = 64, .kv_heads = 64, .head_dim = head};
+  };
+  EXPECT_NEAR(seconds(scores(100), d) / seconds(scores(96), d), 100e12 / 10e12 * 100 / 96, 1e-9);
+  d.kind = core::DeviceKind::Cpu;
+  d.launch = {};
+  EXPECT_NEAR(seconds(scores(100), d) / seconds(scores(96), d), 100.0 / 96, 1e-9);
+}
+
 // fp8 is stored as bfloat16 and multiplied at its own peak, after casts that read 2 bytes and write
 // twice 1 byte of each of 1000 · 200 elements.
 TEST(ComputeTime, OfFp8IsWithItsCasts) {
