@@ -22,6 +22,7 @@ std::string describe_dense(const DensePlan& d) {
   if (d.virtual_stages > 1) text += fmt::format(" v{}", d.virtual_stages);
   text += fmt::format(" {}", recompute_name(d.recompute));
   if (d.recompute_layers) text += fmt::format("{}", *d.recompute_layers);
+  if (d.recompute_whole) text += " whole";
   if (d.attention != AttentionKind::Flash) {
     text += fmt::format(" {}", attention_kind_name(d.attention));
   }

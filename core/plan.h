@@ -62,6 +62,9 @@ struct DensePlan {
   Recompute recompute = Recompute::None;
   /// Layers of each stage that recompute, the stage's first ones; absent: all of them.
   std::optional<int> recompute_layers = {};
+  /// Full recomputation runs a layer's last product and its collective again too, though nobody reads
+  /// them: frameworks that repeat a checkpointed layer's forward pass do.
+  bool recompute_whole = false;
   AttentionKind attention = AttentionKind::Flash;
   ContextMethod context_method = ContextMethod::Ring;
   /// Gradients are reduced in pieces of at least this size (whole layers); absent: layer by layer.

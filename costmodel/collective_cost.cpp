@@ -363,4 +363,13 @@ Seconds message_time(Bytes bytes, bool same_node, bool same_leaf, int users,
   return fabric.across + (same_leaf ? Seconds(0) : fabric.leaf_crossing) + transfer;
 }
 
+Seconds ring_hop_time(Bytes bytes, const GroupPlacement& shared, const FabricCost& fabric) {
+  if (shared.nodes == 1) return message_time(bytes, true, true, shared.users_per_node, fabric);
+  // Of the members on a node, one sends out of it.
+  const int users = std::max(1, shared.users_per_card / shared.members_per_node);
+  const bool same_leaf =
+      fabric.nodes_per_leaf == 0 || (shared.nodes - 1) * shared.node_stride < fabric.nodes_per_leaf;
+  return message_time(bytes, false, same_leaf, users, fabric);
+}
+
 }  // namespace orrery::costmodel

@@ -78,4 +78,8 @@ core::CollectiveMethod choose_method(core::CollectiveKind, core::Bytes, const Gr
 core::Seconds message_time(core::Bytes, bool same_node, bool same_leaf, int users,
                            const FabricCost&);
 
+/// A message of every member of a ring to the next, all at once and in sibling groups too. The slowest
+/// of them: across nodes where the ring crosses any.
+core::Seconds ring_hop_time(core::Bytes, const GroupPlacement& shared, const FabricCost&);
+
 }  // namespace orrery::costmodel

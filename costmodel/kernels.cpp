@@ -52,7 +52,8 @@ struct Counter {
   Kernels operator()(const core::NormalizeGrad& o) const {
     const double x = product(o.rows, o.width) * e;
     const int parameters = o.kind == core::Normalization::LayerNorm ? 2 : 1;
-    return {3 + parameters + (o.accumulate ? 1 : 0), Bytes(2.0 * x + (o.accumulate ? 2.0 * x : 0.0))};
+    return {3 + parameters + (o.accumulate ? 1 : 0),
+            Bytes(2.0 * x + (o.accumulate ? 2.0 * x : 0.0))};
   }
   // Queries and keys each: halves swapped, two products, a sum, put together again.
   Kernels operator()(const core::Rotate&) const { return {8, Bytes(0)}; }

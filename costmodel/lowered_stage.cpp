@@ -40,7 +40,8 @@ core::Role StageTwins::lowered_stage(const core::DensePlan& plan, StageEnds ends
                                      int layers) const {
   core::DensePlan one = plan;
   // The fewest sequences whose rows the tensor group can share.
-  one.microbatch = plan.sequence_parallel ? plan.tensor / std::gcd(plan.tensor, job_.sequence) : 1;
+  const int part = job_.sequence / plan.context;
+  one.microbatch = plan.sequence_parallel ? plan.tensor / std::gcd(plan.tensor, part) : 1;
   const Key key(one, ends, layers);
   const core::Role* twin = nullptr;
   {

@@ -68,10 +68,24 @@ class BlockTimer {
     if (const auto* compute = std::get_if<core::Compute>(&instruction.operation)) {
       return compute_time(*compute, device_, precision_);
     }
-    const auto* collective = std::get_if<core::Collective>(&instruction.operation);
-    if (collective == nullptr) return Seconds(0);
-    const core::GroupKind kind = role.group_slots[collective->group.index()];
-    return collective_time(collective->kind, collective->bytes, question_.groups.of(kind), fabric_);
+    if (const auto* collective = std::get_if<core::Collective>(&instruction.operation)) {
+      const core::GroupKind kind = role.group_slots[collective->group.index()];
+      return collective_time(collective->kind, collective->bytes, question_.groups.of(kind),
+                             fabric_);
+    }
+    if (const auto* send = std::get_if<core::Send>(&instruction.operation)) {
+      return hop_time(send->channel, send->bytes);
+    }
+    if (const auto* receive = std::get_if<core::Receive>(&instruction.operation)) {
+      return hop_time(receive->channel, receive->bytes);
+    }
+    return Seconds(0);
+  }
+
+  /// Keys and values go round the context group within a pass; other messages are the pipeline's.
+  Seconds hop_time(core::Channel channel, Bytes bytes) const {
+    if (channel != core::Channel::Context) return Seconds(0);
+    return ring_hop_time(bytes, question_.groups.of(core::GroupKind::Context).shared, fabric_);
   }
 
   const StageQuestion& question_;

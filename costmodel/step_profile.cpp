@@ -57,9 +57,6 @@ core::DensePlan step_alone(const core::DensePlan& plan) {
   alone.data = std::min(plan.data, 2);  // Whether there is a group; how large it is, is its cost.
   alone.recompute = core::Recompute::None;
   alone.recompute_layers.reset();
-  // Layers repeat only where each has its own reduction; joined ones are taken as such.
-  alone.bucket.reset();
-  alone.overlap_gradients = true;
   alone.schedule = order_free(plan.schedule);
   alone.pass_times.reset();
   return alone;
@@ -190,7 +187,8 @@ std::vector<StepTemplate::Item> StepTemplate::repeat_layers(const Lowered& few, 
 StepTemplate::StepTemplate(const StepQuestion& question, const core::Model& model,
                            const core::Device& device, const core::Job& job) {
   const int layers = question.layers;
-  if (layers <= kLowered || question.plan.bucket) {
+  const bool joined = question.plan.bucket || !question.plan.overlap_gradients;
+  if (layers <= kLowered || joined) {
     lowered_ = lower(question, layers, model, device, job);
     return;
   }

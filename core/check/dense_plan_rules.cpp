@@ -201,6 +201,12 @@ Reason context_mismatch(const DensePlan& d, const Transformer& t, const Job& job
 }
 
 Reason recompute_mismatch(const DensePlan& d) {
+  if (d.recompute_whole && d.recompute != Recompute::Full) {
+    return fmt::format(
+        "dense.recompute_whole = true has no effect with dense.recompute = \"{}\"; use false, or "
+        "\"full\"",
+        recompute_name(d.recompute));
+  }
   if (!d.recompute_layers) return {};
   const int n = *d.recompute_layers;
   if (d.recompute == Recompute::None) {

@@ -69,6 +69,7 @@ DensePlan read_dense(TableReader reader) {
                                                          {"selective", Recompute::Selective},
                                                          {"full", Recompute::Full}});
   }
+  if (reader.has("recompute_whole")) d.recompute_whole = reader.boolean("recompute_whole");
   if (reader.has("recompute_layers")) {
     d.recompute_layers = reader.count("recompute_layers", 0, kMaxDegree);
   }

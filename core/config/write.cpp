@@ -204,6 +204,7 @@ void add_dense(TomlText& out, const DensePlan& d) {
   out.integer("microbatch", d.microbatch);
   out.text("schedule", schedule_name(d.schedule));
   out.text("recompute", recompute_name(d.recompute));
+  out.boolean("recompute_whole", d.recompute_whole);
   if (d.recompute_layers) out.integer("recompute_layers", *d.recompute_layers);
   out.text("attention", attention_kind_name(d.attention));
   out.text("context_method", context_method_name(d.context_method));

@@ -76,20 +76,13 @@ bool DecoderStage::recomputes(int layer, Recompute what) const {
   return plan_.recompute == what && layer < plan_.recompute_layers.value_or(slice_.layers());
 }
 
-/// Forward again up to the activation; the layer's own output is not needed.
+/// Forward again up to the activation; the layer's own output is not needed, but see
+/// DensePlan::recompute_whole.
 void DecoderStage::recompute_layer(BlockBuilder& block, int layer) const {
-  const auto l = static_cast<std::size_t>(layer);
-  const LayerBuffers& b = layers_[l];
-  const LayerParameters& p = parameters_.layers[l];
   block.set_pass(Pass::Recompute);
   forward_attention(block, layer);
-  normalize(block, layer_label(layer, "norm2"), b.middle, b.norm2, b.norm2_statistics,
-            p.norm2_weight, p.norm2_bias);
-  const BufferId input = all_rows(block, layer_label(layer, "up"), b.norm2, gathered_);
-  linear(block, layer_label(layer, "up"), input, b.up, up_width_, model_.hidden, p.up_weight,
-         p.up_bias);
-  block.compute(layer_label(layer, "activation"), Activate{rows_, ffn_, model_.activation},
-                {all(b.up)}, {all(b.activated)});
+  activate_feed_forward(block, layer);
+  if (plan_.recompute_whole) project_feed_forward(block, layer);
   block.set_pass(Pass::Backward);
 }
 

@@ -4,7 +4,8 @@
 
 namespace orrery::core {
 
-void DecoderStage::forward_feed_forward(BlockBuilder& block, int layer) const {
+/// As far as backward needs it.
+void DecoderStage::activate_feed_forward(BlockBuilder& block, int layer) const {
   const auto l = static_cast<std::size_t>(layer);
   const LayerBuffers& b = layers_[l];
   const LayerParameters& p = parameters_.layers[l];
@@ -15,10 +16,20 @@ void DecoderStage::forward_feed_forward(BlockBuilder& block, int layer) const {
          p.up_bias);
   block.compute(layer_label(layer, "activation"), Activate{rows_, ffn_, model_.activation},
                 {all(b.up)}, {all(b.activated)});
-  linear(block, layer_label(layer, "down"), b.activated, projected_, model_.hidden, ffn_,
-         p.down_weight, std::nullopt);
-  const View projected = reduce_tensor(block, layer_label(layer, "down"), projected_);
-  std::vector<View> reads = {all(b.middle), projected};
+}
+
+View DecoderStage::project_feed_forward(BlockBuilder& block, int layer) const {
+  const auto l = static_cast<std::size_t>(layer);
+  linear(block, layer_label(layer, "down"), layers_[l].activated, projected_, model_.hidden, ffn_,
+         parameters_.layers[l].down_weight, std::nullopt);
+  return reduce_tensor(block, layer_label(layer, "down"), projected_);
+}
+
+void DecoderStage::forward_feed_forward(BlockBuilder& block, int layer) const {
+  const auto l = static_cast<std::size_t>(layer);
+  const LayerParameters& p = parameters_.layers[l];
+  activate_feed_forward(block, layer);
+  std::vector<View> reads = {all(layers_[l].middle), project_feed_forward(block, layer)};
   if (p.down_bias) reads.push_back(value(block, *p.down_bias));
   block.compute(layer_label(layer, "residual2"),
                 Add{own_rows_, model_.hidden, p.down_bias.has_value()}, reads, {all(y_[l])});

@@ -117,6 +117,8 @@ class DecoderStage {
                int step) const;
   void forward_inside(BlockBuilder&, int layer) const;
   void backward_inside(BlockBuilder&, int layer) const;
+  void activate_feed_forward(BlockBuilder&, int layer) const;
+  View project_feed_forward(BlockBuilder&, int layer) const;  ///< This rank's rows of the output.
   void forward_feed_forward(BlockBuilder&, int layer) const;
   void forward_head(BlockBuilder&) const;
   void recompute_layer(BlockBuilder&, int layer) const;

@@ -32,6 +32,7 @@ Frameworks read_frameworks(const std::filesystem::path& path) {
     if (entry.has("overlap_gradients")) {
       framework.overlap_gradients = entry.boolean("overlap_gradients");
     }
+    if (entry.has("recompute_whole")) framework.recompute_whole = entry.boolean("recompute_whole");
     if (entry.has("flash_speed")) framework.flash_speed = entry.constant("flash_speed", {0.01, 1});
     if (entry.has("fitted_on")) framework.fitted = read_fitted(entry.table("fitted_on"));
     entry.finish();

@@ -17,7 +17,8 @@ namespace orrery::study {
 struct Framework {
   std::optional<core::Seconds> launch;  ///< Host's time to issue one kernel; absent: the device's.
   bool overlap_gradients = true;
-  double flash_speed = 1.0;  ///< Of its flash attention, of the one that devices are fitted to.
+  bool recompute_whole = false;  ///< As DensePlan's.
+  double flash_speed = 1.0;      ///< Of its flash attention, of the one that devices are fitted to.
   /// Steps of this source, with so many layers of this width, were used to fit `launch`.
   struct Fitted {
     std::string source;
@@ -32,7 +33,8 @@ struct Framework {
 
 using Frameworks = std::map<std::string, Framework>;
 
-/// [[framework]] tables with `name`, and optionally `launch`, `overlap_gradients`, `flash_speed` and
+/// [[framework]] tables with `name`, and optionally `launch`, `overlap_gradients`, `recompute_whole`,
+/// `flash_speed` and
 /// `fitted_on`; the constants with their source.
 /// @throws ConfigError
 Frameworks read_frameworks(const std::filesystem::path&);

@@ -221,6 +221,8 @@ std::vector<Reading> combinations(const MeasuredStep& s, const OpenColumns& open
                 plan.recompute = recompute;
                 plan.attention = attention;
                 plan.overlap_gradients = framework.overlap_gradients || stage > 1;
+                plan.recompute_whole =
+                    framework.recompute_whole && plan.recompute == core::Recompute::Full;
                 reading.plan.dense = plan;
                 all.push_back(std::move(reading));
               }

@@ -35,8 +35,7 @@ std::vector<Prediction> predictions_of(const std::vector<Reading>& readings) {
     const costmodel::DenseEstimator estimator(reading.model, reading.cluster, reading.job);
     const core::DensePlan& plan = *reading.plan.dense;
     costmodel::Estimate estimate = estimator.estimate(plan);
-    const bool fits =
-        costmodel::total(estimate.memory) <= estimate.memory_available * kMemoryDoubt;
+    const bool fits = costmodel::total(estimate.memory) <= estimate.memory_available * kMemoryDoubt;
     all.push_back({&reading, std::move(estimate), fits});
   }
   const bool any = std::any_of(all.begin(), all.end(), [](const auto& p) { return p.fits; });

@@ -76,6 +76,7 @@ TEST(PlanFile, RoundTrips) {
   plan.dense->pass_times =
       PassTimes{Seconds(1.5e-3), Seconds(1.25e-3), Seconds(1e-3), Seconds(7e-5), 0.4375};
   plan.dense->recompute_layers = 2;
+  plan.dense->recompute_whole = true;
   plan.dense->attention = AttentionKind::Plain;
   plan.dense->context_method = ContextMethod::AllToAll;
   plan.dense->bucket = Bytes(25e6);
@@ -94,6 +95,7 @@ TEST(PlanFile, RoundTrips) {
   EXPECT_EQ(again.dense->sharding_stage, 3);
   EXPECT_EQ(again.dense->pass_times, plan.dense->pass_times);
   EXPECT_EQ(again.dense->recompute_layers, 2);
+  EXPECT_TRUE(again.dense->recompute_whole);
   EXPECT_EQ(again.dense->attention, AttentionKind::Plain);
   EXPECT_EQ(again.dense->context_method, ContextMethod::AllToAll);
   EXPECT_EQ(again.dense->bucket, Bytes(25e6));

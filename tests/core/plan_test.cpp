@@ -267,6 +267,9 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"recompute_layers_of_none",
               [](Plan& p, Model&, Job&) { p.dense->recompute_layers = 1; },
               "dense.recompute_layers = 1 has no effect with dense.recompute = \"none\""},
+        Fault{"recompute_whole_of_none",
+              [](Plan& p, Model&, Job&) { p.dense->recompute_whole = true; },
+              "dense.recompute_whole = true has no effect with dense.recompute = \"none\""},
         Fault{"recompute_too_many_layers",
               [](Plan& p, Model&, Job&) {
                 p.dense->recompute = Recompute::Full;
