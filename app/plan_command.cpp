@@ -85,6 +85,33 @@ study::PlanStudyOptions study_options(const PlanFlags& flags, Progress& progress
   return options;
 }
 
+bool any(const costmodel::PlanConditions& wanted) {
+  return wanted.data || wanted.sharding || wanted.sharding_stage || wanted.tensor ||
+         wanted.pipeline || wanted.context || wanted.virtual_stages || wanted.microbatch ||
+         wanted.sequence_parallel || wanted.schedule || wanted.recompute;
+}
+
+/// @throws ConfigError for options that would be passed over.
+void require_no_contradiction(const PlanFlags& flags, const PlanQuestion& question) {
+  if (flags.pareto && flags.output) {
+    throw core::ConfigError(
+        "--pareto shows plans of several parts of the cluster and writes none; leave out -o, or "
+        "use "
+        "--max-gpus with the devices of the part that you want");
+  }
+  if (question.model.transformer) return;
+  if (flags.max_memory || any(conditions_of(flags))) {
+    throw core::ConfigError(
+        question.model.name +
+        " is a click-through model; of what plans must be like it takes --max-gpus only");
+  }
+}
+
+/// The cluster's part that a plan was written for.
+fs::path part_beside(const fs::path& plan) {
+  return plan.parent_path() / (plan.stem().string() + "-cluster.toml");
+}
+
 /// Where only a part of the cluster is used, that part is written beside the plan.
 void write_chosen(const PlanFlags& flags, const PlanQuestion& question, core::Plan plan) {
   const fs::path file(*flags.output);
@@ -93,11 +120,11 @@ void write_chosen(const PlanFlags& flags, const PlanQuestion& question, core::Pl
   plan.job = beside(file, flags.job);
   plan.cluster = beside(file, flags.cluster);
   if (question.cluster.devices() < question.whole_cluster_devices) {
-    const std::string part = file.stem().string() + "-cluster.toml";
-    core::write_cluster(file.parent_path() / part, question.cluster,
+    const fs::path part = part_beside(file);
+    core::write_cluster(part, question.cluster,
                         "the first nodes of " + question.cluster.name +
                             ", whose file has the source of each number");
-    plan.cluster = part;
+    plan.cluster = part.filename().string();
   }
   core::write_plan(file, plan);
 }
@@ -140,12 +167,7 @@ costmodel::SearchResult search(const PlanQuestion& question,
   costmodel::SearchResult result =
       study::study_plans(question.model, question.cluster, question.job, options);
   if (!result.ranked.empty()) return result;
-  const costmodel::PlanConditions& wanted = options.conditions;
-  const bool asked = wanted.data || wanted.sharding || wanted.sharding_stage || wanted.tensor ||
-                     wanted.pipeline || wanted.context || wanted.virtual_stages ||
-                     wanted.microbatch || wanted.sequence_parallel || wanted.schedule ||
-                     wanted.recompute;
-  if (result.candidates == 0 && asked) {
+  if (result.candidates == 0 && any(options.conditions)) {
     throw core::ConfigError("no plan is as was asked for: " + result.nothing_fits);
   }
   throw core::SystemError("no plan fits: " + result.nothing_fits);
@@ -154,7 +176,7 @@ costmodel::SearchResult search(const PlanQuestion& question,
 void declare_conditions(CLI::App& command, PlanFlags& flags) {
   const std::string group = "What the plans must be like";
   const auto degree = [&](const char* name, std::optional<int>& value, const char* text) {
-    command.add_option(name, value, text)->check(CLI::PositiveNumber)->group(group);
+    command.add_option(name, value, text)->check(CLI::Range(1, 10'000'000))->group(group);
   };
   degree("--max-gpus", flags.max_gpus, "At most so many devices: the first nodes of the cluster");
   command.add_option("--max-memory", flags.max_memory, "At most so much of a device, \"40 GiB\"")
@@ -218,6 +240,7 @@ void run_plan(const PlanFlags& flags) {
                         core::read_job(flags.job)};
   question.whole_cluster_devices = question.cluster.devices();
   if (flags.output) check_writable(*flags.output);
+  require_no_contradiction(flags, question);
   Progress progress;
   progress.say("searching plans");
   const study::PlanStudyOptions options = study_options(flags, progress);
@@ -244,7 +267,11 @@ void run_plan(const PlanFlags& flags) {
     fmt::print("{}{}", explanation_text(question, result),
                constants_text(core::read_constants(flags.cluster)));
   }
-  if (flags.output) fmt::print("\nplan: {}\n", *flags.output);
+  if (!flags.output) return;
+  fmt::print("\nplan: {}\n", *flags.output);
+  if (question.cluster.devices() < question.whole_cluster_devices) {
+    fmt::print("its part of the cluster: {}\n", part_beside(*flags.output).string());
+  }
 }
 
 }  // namespace orrery::app

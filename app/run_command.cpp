@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <nlohmann/json.hpp>
@@ -165,6 +166,16 @@ void finish(const RunFlags& flags, const Prepared& prepared, core::Trace trace) 
   if (flags.weights_out) fmt::print("weights: {}\n", *flags.weights_out);
 }
 
+/// @throws SystemError where the run diverged, after all of it has been written.
+void require_finite(const core::Trace& trace) {
+  for (std::size_t s = 0; s < trace.steps.size(); ++s) {
+    if (!trace.steps[s].loss || std::isfinite(*trace.steps[s].loss)) continue;
+    throw core::SystemError(fmt::format(
+        "the loss is not finite from step {} on; lower the learning rate or clip gradients",
+        s + 1));
+  }
+}
+
 void run_threads(const RunFlags& flags) {
   const Prepared prepared = prepare(flags);
   check_memory(flags, prepared, 1.0);
@@ -175,7 +186,8 @@ void run_threads(const RunFlags& flags) {
     trace = engine::execute(prepared.program, prepared.inputs.job,
                             options_of(flags, prepared.steps, progress));
   }
-  finish(flags, prepared, std::move(trace));
+  finish(flags, prepared, trace);
+  require_finite(trace);
 }
 
 #ifdef ORRERY_MPI
@@ -222,7 +234,9 @@ void run_processes(const RunFlags& flags) {
     Progress progress;
     trace = engine::execute_rank(prepared->program, prepared->inputs.job, *communicator,
                                  options_of(flags, prepared->steps, progress));
-    if (trace) finish(flags, *prepared, *std::move(trace));
+    if (!trace) return;
+    finish(flags, *prepared, *trace);
+    require_finite(*trace);
   } catch (const core::ConfigError& error) {
     abort(session, error.what(), 2);
   } catch (const std::exception& error) {

@@ -29,9 +29,10 @@ CLI::App* declare_simulate(CLI::App& app, SimulateFlags& flags) {
   command->add_option("--steps", flags.steps, "Steps to simulate")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
-  command->add_flag(
-      "--all-ranks", flags.all_ranks,
-      fmt::format("Simulate every rank, not one per role (the default beyond {})", kEveryRank));
+  command->add_flag("--all-ranks", flags.all_ranks,
+                    fmt::format("Simulate every rank, not one per role (the default beyond {}; "
+                                "rings of a context group are always simulated rank by rank)",
+                                kEveryRank));
   command->add_flag("--json", flags.json, "Print JSON");
   command->footer("Example:\n  orrery simulate plan.toml -o predicted.h5");
   return command;

@@ -19,7 +19,12 @@
 //       group's stream at one member meets the k-th at every other;
 //   (5) a send meets the receive at its peer: the k-th on a channel from a to b meets the k-th;
 //       data moves when both have started (rendezvous), and both end when it has arrived.
-// Nothing else orders instructions, so two interpreters may differ in time but not in order.
+// Nothing else orders instructions, so two interpreters may differ in time but not in order. A CPU
+// rank computes with one thread, whatever its streams: of the compute instructions that may start the
+// engine takes the first in program order, while the simulator lets them share the thread.
+//
+// A run needs the Job beside the Program: data, seed, initial weights, and the learning rate of each
+// step.
 
 #include <cstdint>
 #include <optional>

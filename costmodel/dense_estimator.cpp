@@ -445,7 +445,7 @@ void add_rates(Estimate& estimate, const core::Device& device, const core::Job& 
     return estimate.time[static_cast<std::size_t>(t)] / estimate.step;
   };
   estimate.samples_per_second = job.global_batch / estimate.step.value;
-  estimate.bubble_share = share(TimeTerm::PipelineBubble);
+  estimate.bubble_share = std::max(0.0, share(TimeTerm::PipelineBubble));  // Rounding.
   estimate.communication_share =
       share(TimeTerm::TensorCommunication) + share(TimeTerm::PipelineCommunication) +
       share(TimeTerm::GradientCommunication) + share(TimeTerm::ParameterServer);

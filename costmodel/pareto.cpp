@@ -26,7 +26,10 @@ core::Cluster part_of(const core::Cluster& cluster, int devices) {
     } else if (left > 0 && part.groups.empty()) {
       group.count = 1;
       group.type.cores = std::max(1, group.type.cores * left / group.type.devices);
-      group.type.network_cards = std::max(1, group.type.network_cards * left / group.type.devices);
+      if (group.type.network_cards > 0) {
+        group.type.network_cards =
+            std::max(1, group.type.network_cards * left / group.type.devices);
+      }
       group.type.devices = left;
     } else {
       break;

@@ -83,7 +83,11 @@ DensePlan read_dense(TableReader reader) {
   }
   if (reader.has("bucket")) d.bucket = reader.quantity<Bytes>("bucket");
   if (reader.has("overlap_gradients")) d.overlap_gradients = reader.boolean("overlap_gradients");
-  if (reader.has("axis_order")) d.axis_order = read_axis_order(reader);
+  if (reader.has("axis_order")) {
+    d.axis_order = read_axis_order(reader);
+  } else if (d.context > 1) {
+    d.axis_order.insert(d.axis_order.begin() + 1, Axis::Context);  // Beside the tensor group.
+  }
   reader.finish();
   return d;
 }

@@ -98,7 +98,7 @@ void add_device(TomlText& out, const Device& device, const std::string& prefix) 
   out.number("half_k", device.gemm.half_k);
   if (const auto& tiles = device.gemm.tiles) {
     out.table(prefix + "gemm.tiles");
-    out.number("processors", tiles->processors);
+    out.integer("processors", tiles->processors);
     out.number("medium", tiles->medium);
     out.number("small", tiles->small);
   }

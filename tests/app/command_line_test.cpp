@@ -155,6 +155,42 @@ TEST_F(CommandLine, APlanGoesAllTheWay) {
   EXPECT_EQ(read_all(path("t.png")).substr(1, 3), "PNG");
 }
 
+// The part of the cluster is written beside the plan, and both can be read.
+TEST_F(CommandLine, APlanForAPartOfTheClusterGoesAllTheWay) {
+  const Outcome planned = orrery(plan_ + " --max-gpus 1 -o part.toml");
+  ASSERT_EQ(planned.status, 0) << planned.error;
+  EXPECT_THAT(planned.out, HasSubstr("part-cluster.toml"));
+  const Outcome simulated = orrery("simulate part.toml");
+  EXPECT_EQ(simulated.status, 0) << simulated.error;
+  const std::string gpus = std::string("plan --model ") + ORRERY_SOURCE_DIR +
+                           "/configs/models/llama-3-70b --cluster " + ORRERY_SOURCE_DIR +
+                           "/configs/clusters/dgx-h100-64.toml --job " + ORRERY_SOURCE_DIR +
+                           "/configs/jobs/llama-3-70b.toml --tensor 8 --simulate 1";
+  const Outcome pod = orrery(gpus + " --max-gpus 256 -o pod.toml");
+  ASSERT_EQ(pod.status, 0) << pod.error;
+  const Outcome simulated_pod = orrery("simulate pod.toml");
+  EXPECT_EQ(simulated_pod.status, 0) << simulated_pod.error;
+}
+
+TEST_F(CommandLine, OptionsThatWouldBePassedOverAreBadInput) {
+  expect_failure(orrery(plan_ + " --pareto -o x.toml"), 2, "--pareto shows plans of several parts");
+  const std::string click = std::string("plan --model ") + ORRERY_SOURCE_DIR +
+                            "/configs/models/deepfm.toml --cluster " + ORRERY_SOURCE_DIR +
+                            "/configs/clusters/cpu-4node.toml --job " + ORRERY_SOURCE_DIR +
+                            "/configs/jobs/deepfm.toml";
+  expect_failure(orrery(click + " --max-memory \"1 MB\""), 2, "is a click-through model");
+  expect_failure(orrery(click + " --tensor 2"), 2, "is a click-through model");
+}
+
+// Everything is written all the same.
+TEST_F(CommandLine, ARunThatDivergesFails) {
+  replace(path("job.toml"), "learning_rate = 1e-3", "learning_rate = 1e6");
+  replace(path("job.toml"), "adamw", "sgd");
+  const Outcome ran = orrery("run plan.toml -o diverged.h5 --steps 8");
+  expect_failure(ran, 1, "the loss is not finite from step");
+  EXPECT_TRUE(files().contains("diverged.h5"));
+}
+
 TEST_F(CommandLine, JsonIsForScripts) {
   const auto plans = nlohmann::json::parse(orrery(plan_ + " --json --top 2").out);
   EXPECT_EQ(plans.at("plans").size(), 2U);

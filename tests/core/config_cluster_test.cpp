@@ -163,6 +163,7 @@ TEST(DeviceFile, RoundTrips) {
   const TemporaryFolder folder;
   Device device = read_device(folder.write("card.toml", kDevice));
   device.memory_bandwidth = BytesPerSecond(1e12 / 3);  // No round number.
+  device.gemm.tiles = GemmTiles{.processors = 132, .medium = 0.9, .small = 0.5};
   device.operators["attention_grad"] = {Seconds(1e-6 / 7), BytesPerSecond(1e11 / 9)};
   write_device(folder.path() / "again.toml", device, "a \"test\" \\ of quoting");
   expect_equal(read_device(folder.path() / "again.toml"), device);

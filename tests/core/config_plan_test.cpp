@@ -105,6 +105,16 @@ TEST(PlanFile, RoundTrips) {
   EXPECT_TRUE(again.sparse->colocated);
 }
 
+TEST(PlanFile, PutsContextBesideTensorByDefault) {
+  const TemporaryFolder folder;
+  std::string text = replaced(kPlan, "tensor = 2", "tensor = 2\ncontext = 2");
+  const auto order = text.find("axis_order");
+  text.erase(order, text.find('\n', order) - order);
+  const Plan plan = read_plan(folder.write("plan.toml", text));
+  EXPECT_THAT(plan.dense->axis_order,
+              ElementsAre(Axis::Tensor, Axis::Context, Axis::Sharding, Axis::Pipeline, Axis::Data));
+}
+
 TEST(PlanFileError, NamesPlaceFindingAndRule) {
   EXPECT_THAT(error_of(replaced(kPlan, "tensor = 2", "tensor = 0")),
               HasSubstr(":8:10: dense.tensor: is 0; allowed are 1 to"));

@@ -27,6 +27,16 @@ TEST(TraceComparison, LargestErrorFirst) {
   }
 }
 
+// A run lists all its steps but keeps the spans of some: means are over those.
+TEST(TraceComparison, CountsOnlyStepsWithSpans) {
+  Trace measured = pipeline_trace({.steps = 2, .simulated = false});
+  for (int more = 0; more < 6; ++more) measured.steps.insert(measured.steps.begin(), StepInfo{});
+  for (Span& span : measured.spans) span.instruction.step += 6;
+  for (const auto& row : compare_operations(pipeline_trace({}), measured)) {
+    EXPECT_DOUBLE_EQ(row.error().value, 0.0) << row.operation;
+  }
+}
+
 // Only one of the traces recomputes: the row exists, with nothing on the other side.
 TEST(TraceComparison, KeepsWhatOnlyOneSideHas) {
   Trace predicted = pipeline_trace({});
