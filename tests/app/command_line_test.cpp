@@ -186,6 +186,9 @@ TEST_F(CommandLine, OptionsThatWouldBePassedOverAreBadInput) {
 TEST_F(CommandLine, ARunThatDivergesFails) {
   replace(path("job.toml"), "learning_rate = 1e-3", "learning_rate = 1e6");
   replace(path("job.toml"), "adamw", "sgd");
+  std::ofstream text(path("text.txt"));
+  for (int i = 0; i < 2000; ++i) text << static_cast<char>('a' + i * i % 23);
+  text.close();
   const Outcome ran = orrery("run plan.toml -o diverged.h5 --steps 8");
   expect_failure(ran, 1, "the loss is not finite from step");
   EXPECT_TRUE(files().contains("diverged.h5"));
