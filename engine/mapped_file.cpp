@@ -38,7 +38,8 @@ class Descriptor {
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // O_NONBLOCK: opening a named pipe would wait for a writer.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.value() < 0) fail(path, std::string("cannot open: ") + std::strerror(errno));
   struct stat status {};
   if (::fstat(file.value(), &status) != 0) fail(path, std::strerror(errno));
