@@ -56,17 +56,6 @@ void block_scores(const Head& head, const float* qkv, std::int64_t first, std::i
          {qkv + head.k, head.qkv_stride, true}, 0.0F, scores, keys);
 }
 
-// Softmax of a row over its first n scores, zero beyond; returns log Σ exp.
-float softmax_row(float* scores, std::int64_t n, std::int64_t keys) {
-  const float largest = lane_max(scores, n, scores[0]);
-  for (std::int64_t u = 0; u < n; ++u) scores[u] = exp_float(scores[u] - largest);
-  const float sum = lane_sum(n, [&](std::int64_t u) { return scores[u]; });
-  const float inverse = 1.0F / sum;
-  for (std::int64_t u = 0; u < n; ++u) scores[u] *= inverse;
-  std::fill(scores + n, scores + keys, 0.0F);
-  return largest + std::log(sum);
-}
-
 void forward_head(const Head& head, const float* qkv, float* out, float* log_sum_exp,
                   float* scores) {
   for (std::int64_t first = 0; first < head.sequence; first += kBlock) {

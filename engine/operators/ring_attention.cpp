@@ -81,17 +81,6 @@ void block_scores(const Head& head, const float* qkv, const float* kv, std::int6
          {kv + head.k, head.kv_stride, true}, 0.0F, scores, keys);
 }
 
-// e^(score − max) of a row over its first n scores, 0 beyond; returns log Σ exp. n ≥ 1.
-float softmax_row(float* scores, std::int64_t n, std::int64_t keys) {
-  const float largest = lane_max(scores, n, scores[0]);
-  for (std::int64_t u = 0; u < n; ++u) scores[u] = exp_float(scores[u] - largest);
-  const float sum = lane_sum(n, [&](std::int64_t u) { return scores[u]; });
-  const float inverse = 1.0F / sum;
-  for (std::int64_t u = 0; u < n; ++u) scores[u] *= inverse;
-  std::fill(scores + n, scores + keys, 0.0F);
-  return largest + std::log(sum);
-}
-
 // Joins a row's partial output to what the steps before gave.
 void join_row(std::int64_t d, const float* partial, float partial_lse, float* out, float& lse) {
   const float largest = std::max(lse, partial_lse);

