@@ -14,19 +14,25 @@ namespace {
 constexpr hsize_t kChunk = 1 << 16;
 constexpr unsigned kDeflateLevel = 1;  // Columns of similar numbers: higher levels gain little.
 
-void write_dataset(hid_t parent, const std::string& name, hid_t type, hsize_t rows,
-                   const void* data) {
+/// A new column. It holds no time of writing: equal traces are equal files.
+Handle create_dataset(hid_t parent, const std::string& name, hid_t type, hsize_t rows,
+                      bool compressed) {
   const Handle space(H5Screate_simple(1, &rows, nullptr), H5Sclose, name);
   const Handle create(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, name);
+  require(H5Pset_obj_track_times(create, false), name);
   const hsize_t chunk = std::min(kChunk, rows);
-  if (rows > 1) {
+  if (compressed) {
     require(H5Pset_chunk(create, 1, &chunk), name);
     require(H5Pset_shuffle(create), name);
     require(H5Pset_deflate(create, kDeflateLevel), name);
   }
-  const Handle dataset(
-      H5Dcreate2(parent, name.c_str(), type, space, H5P_DEFAULT, create, H5P_DEFAULT), H5Dclose,
-      name);
+  return Handle(H5Dcreate2(parent, name.c_str(), type, space, H5P_DEFAULT, create, H5P_DEFAULT),
+                H5Dclose, name);
+}
+
+void write_dataset(hid_t parent, const std::string& name, hid_t type, hsize_t rows,
+                   const void* data) {
+  const Handle dataset = create_dataset(parent, name, type, rows, rows > 1);
   if (rows > 0) require(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), name);
 }
 
@@ -49,10 +55,7 @@ void write_texts(hid_t parent, const std::string& name, const std::vector<std::s
   for (const std::string& text : texts) pointers.push_back(text.c_str());
   const Handle type = text_type();
   const hsize_t rows = texts.size();
-  const Handle space(H5Screate_simple(1, &rows, nullptr), H5Sclose, name);
-  const Handle dataset(
-      H5Dcreate2(parent, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
-      H5Dclose, name);
+  const Handle dataset = create_dataset(parent, name, type, rows, false);
   if (rows > 0) {
     require(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data()), name);
   }
