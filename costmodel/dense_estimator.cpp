@@ -66,53 +66,60 @@ DenseEstimator::DenseEstimator(const core::Model& model, const core::Cluster& cl
       device_(slowest_device(cluster, job.precision)),
       ranks_per_core_(ranks_per_core(cluster)),
       fabric_(fabric_cost(cluster)),
-      group_costs_(cluster),
-      twins_(model_, job_) {}
+      group_costs_(cluster) {}
 
 // ---- what plans have in common -------------------------------------------------------------
 
+// It is made outside the lock: two threads may do so at once, and the first one's is kept.
+template <class Map, class Make>
+const typename Map::mapped_type& DenseEstimator::known(Map& map, const typename Map::key_type& key,
+                                                       Make make) const {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = map.find(key);
+    if (found != map.end()) return found->second;
+  }
+  typename Map::mapped_type made = make();
+  const std::lock_guard lock(mutex_);
+  return map.try_emplace(key, std::move(made)).first->second;
+}
+
+const StagePasses& DenseEstimator::stage_passes(const core::DensePlan& alone,
+                                                StageEnds ends) const {
+  return known(stage_passes_, {alone, ends}, [&] {
+    return StagePasses(alone, ends, model_, job_, device_);
+  });
+}
+
 const StageProfile& DenseEstimator::profile(const core::DensePlan& plan, StageEnds ends) const {
-  StageQuestion question{passes_alone(plan), ends, {}};
-  question.groups = group_costs_.within_stage(plan, core::dense_groups(question.plan));
-  {
-    const std::lock_guard lock(mutex_);
-    const auto known = profiles_.find(question);
-    if (known != profiles_.end()) return known->second;
-  }
-  StageProfile result = profile_stage(question, twins_, device_, fabric_, job_.precision);
-  const std::lock_guard lock(mutex_);
-  return profiles_.try_emplace(std::move(question), std::move(result)).first->second;
+  const core::DensePlan alone = passes_alone(plan);
+  const StagePasses& passes = stage_passes(alone, ends);
+  const PlanGroups groups = group_costs_.within_stage(plan, core::dense_groups(alone));
+  return known(profiles_, {&passes, plan.microbatch, groups},
+               [&] { return passes.profile(plan.microbatch, groups, fabric_); });
 }
 
-const StepTemplate& DenseEstimator::step_template(const core::DensePlan& plan, StageEnds ends,
-                                                  int layers) const {
-  StepQuestion question{step_alone(plan), ends, layers};
-  {
-    const std::lock_guard lock(mutex_);
-    const auto known = step_templates_.find(question);
-    if (known != step_templates_.end()) return known->second;
-  }
-  StepTemplate result(question, model_, device_, job_);
-  const std::lock_guard lock(mutex_);
-  return step_templates_.try_emplace(std::move(question), std::move(result)).first->second;
+const StepSizes& DenseEstimator::step_sizes(const core::DensePlan& alone, StageEnds ends,
+                                            int layers) const {
+  const int few = layers_lowered(alone, layers);
+  return known(step_sizes_, {alone, ends, few}, [&] {
+    return StepSizes(alone, ends, few, model_, device_, job_);
+  });
 }
 
-const std::vector<PassMoment>& DenseEstimator::moments(const core::PipelineShape& all,
+const EndBlock& DenseEstimator::end_block(const core::DensePlan& alone, StageEnds ends,
+                                          int layers) const {
+  const core::DensePlan structure = step_structure(alone);
+  const int few = layers_lowered(structure, layers);
+  const StepOutline& outline = known(step_outlines_, {structure, ends, few}, [&] {
+    return StepOutline(structure, ends, few, model_, job_);
+  });
+  return known(end_blocks_, {&outline, layers}, [&] { return outline.block(layers); });
+}
+
+const std::vector<PassMoment>& DenseEstimator::moments(const core::PipelineShape& shape,
                                                        int stage) const {
-  core::PipelineShape shape = all;
-  const bool repeats = shape.schedule != core::PipelineSchedule::GPipe &&
-                       !core::computed_from_durations(shape.schedule);
-  // Many microbatches fill a stage no more than these do (costmodel/pipeline_occupancy.h).
-  if (repeats) shape.microbatches = std::min(shape.microbatches, 16 * shape.stages);
-  const std::pair key{shape, stage};
-  {
-    const std::lock_guard lock(mutex_);
-    const auto known = moments_.find(key);
-    if (known != moments_.end()) return known->second;
-  }
-  std::vector<PassMoment> result = fullest_moments(shape, stage);
-  const std::lock_guard lock(mutex_);
-  return moments_.try_emplace(key, std::move(result)).first->second;
+  return known(moments_, {as_full(shape), stage}, [&] { return fullest_moments(shape, stage); });
 }
 
 // ---- the passes ----------------------------------------------------------------------------
@@ -151,7 +158,7 @@ void DenseEstimator::add_stages(const core::DensePlan& plan, PlanPasses& result)
         result.stages,
         [&](const AlikeStages& kind) { return kind.ends == ends && kind.chunks == chunks; },
         [&] {
-          AlikeStages kind{.ends = ends, .chunks = chunks, .fullest = s, .passes = Seconds(0)};
+          AlikeStages kind{.ends = ends, .chunks = chunks, .first = s, .passes = Seconds(0)};
           for (const std::size_t c : chunks) {
             kind.layers += result.chunks[c].layers;
             kind.passes += result.chunks[c].passes();
@@ -161,33 +168,55 @@ void DenseEstimator::add_stages(const core::DensePlan& plan, PlanPasses& result)
   }
 }
 
-void DenseEstimator::add_peaks(PlanPasses& result) const {
+namespace {
+
+/// By kind of chunk.
+std::vector<PassMemory> memory_of_chunks(const PlanPasses& passes) {
+  std::vector<PassMemory> memory;
+  memory.reserve(passes.chunks.size());
+  for (const AlikeChunks& kind : passes.chunks) memory.push_back(kind.profile->memory(kind.layers));
+  return memory;
+}
+
+}  // namespace
+
+std::vector<StagePeak> DenseEstimator::peaks(const PlanPasses& passes) const {
   // A schedule that keeps for the weight gradients what it no longer saves may be fullest anywhere;
   // the others fill a stage the more the earlier it stands.
-  const bool anywhere = core::splits_backward(result.shape.schedule);
+  const bool anywhere = core::splits_backward(passes.shape.schedule);
   // Computed orders are hardly ever met twice, and come for all stages at once.
   std::vector<std::vector<PassMoment>> computed;
-  if (core::computed_from_durations(result.shape.schedule)) {
-    computed = fullest_moments(result.shape);
+  if (core::computed_from_durations(passes.shape.schedule)) {
+    computed = fullest_moments(passes.shape);
   }
-  std::vector<Bytes> largest(result.stages.size());
-  std::vector<PassMemory> chunks;
-  for (int s = 0; s < result.shape.stages; ++s) {
-    const std::size_t k = result.kind_of_stage[static_cast<std::size_t>(s)];
-    AlikeStages& kind = result.stages[k];
-    if (!anywhere && kind.fullest != s) continue;
+  const std::vector<PassMemory> memory = memory_of_chunks(passes);
+  std::vector<StagePeak> result(passes.stages.size());
+  std::vector<const PassMemory*> chunks;
+  for (int s = 0; s < passes.shape.stages; ++s) {
+    const std::size_t k = passes.kind_of_stage[static_cast<std::size_t>(s)];
+    if (!anywhere && passes.stages[k].first != s) continue;
     chunks.clear();
-    for (const std::size_t c : kind.chunks) {
-      chunks.push_back(result.chunks[c].profile->memory(result.chunks[c].layers));
-    }
+    for (const std::size_t c : passes.stages[k].chunks) chunks.push_back(&memory[c]);
     const MemoryByTerm peak =
-        peak_of_passes(chunks, computed.empty() ? moments(result.shape, s)
+        peak_of_passes(chunks, computed.empty() ? moments(passes.shape, s)
                                                 : computed[static_cast<std::size_t>(s)]);
-    if (total(peak) <= largest[k]) continue;
-    largest[k] = total(peak);
-    kind.fullest = s;
-    kind.peak = peak;
+    if (total(peak) > total(result[k].memory)) result[k] = {s, peak};
   }
+  return result;
+}
+
+std::vector<Bytes> DenseEstimator::least_peaks(const PlanPasses& passes) const {
+  std::vector<Bytes> of_chunks;
+  for (const PassMemory& chunk : memory_of_chunks(passes)) {
+    of_chunks.push_back(std::max(total(chunk.forward.peak), total(chunk.backward.peak)));
+  }
+  std::vector<Bytes> result;
+  for (const AlikeStages& stage : passes.stages) {
+    Bytes least;
+    for (const std::size_t c : stage.chunks) least = std::max(least, of_chunks[c]);
+    result.push_back(least);
+  }
+  return result;
 }
 
 PlanPasses DenseEstimator::passes(const core::DensePlan& plan) const {
@@ -195,7 +224,6 @@ PlanPasses DenseEstimator::passes(const core::DensePlan& plan) const {
   result.shape = core::pipeline_shape(plan, core::microbatches(plan, job_.global_batch));
   add_chunks(plan, result);
   add_stages(plan, result);
-  add_peaks(result);
   Seconds once, slowest;
   for (const std::size_t c : result.kind_of_chunk) {
     const AlikeChunks& chunk = result.chunks[c];
@@ -211,22 +239,24 @@ core::PassTimes DenseEstimator::pass_times(const core::DensePlan& plan) const {
   split.schedule = core::PipelineSchedule::ZeroBubbleH1;
   split.pass_times.reset();
   const PlanPasses all = passes(split);
-  std::vector<PassMemory> memory;
-  for (const AlikeChunks& kind : all.chunks) memory.push_back(kind.profile->memory(kind.layers));
-  return costmodel::pass_times(pipeline(all, steps(split)), memory);
+  return costmodel::pass_times(pipeline(all, steps(split)), memory_of_chunks(all));
 }
 
 std::vector<int> DenseEstimator::balanced_layers(const core::DensePlan& plan) const {
-  const int count = plan.pipeline * plan.virtual_stages;
   core::DensePlan one = plan;
   one.microbatch = 1;
   one.sequence_parallel = false;
+  const int chunks = plan.pipeline * plan.virtual_stages;
+  return known(levelled_, {passes_alone(one), chunks}, [&] { return levelled(one, chunks); });
+}
+
+std::vector<int> DenseEstimator::levelled(const core::DensePlan& plan, int count) const {
   std::vector<int> layers(static_cast<std::size_t>(count), 1);
   std::vector<const StageProfile*> chunks;
   for (int c = 0; c < count; ++c) {
     // Chunks between the first and the last are alike.
-    const bool known = c > 1 && c < count - 1;
-    chunks.push_back(known ? chunks.back() : &profile(one, ends_of(c, count)));
+    const bool as_before = c > 1 && c < count - 1;
+    chunks.push_back(as_before ? chunks.back() : &profile(plan, ends_of(c, count)));
   }
   const auto load = [&](std::size_t c) { return chunks[c]->passes(layers[c]); };
   for (int left = model_.transformer->layers - count; left > 0; --left) {
@@ -244,6 +274,7 @@ std::vector<int> DenseEstimator::balanced_layers(const core::DensePlan& plan) co
 PlanSteps DenseEstimator::steps(const core::DensePlan& plan) const {
   PlanSteps result;
   const PlanGroups groups = group_costs_.of(plan);
+  const core::DensePlan alone = step_alone(plan);
   // In the order in which add_stages() meets them.
   std::vector<std::pair<StageEnds, std::vector<int>>> kinds;
   for (int s = 0; s < plan.pipeline; ++s) {
@@ -255,7 +286,8 @@ PlanSteps DenseEstimator::steps(const core::DensePlan& plan) const {
     if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) continue;
     const int layers = std::accumulate(kind.second.begin(), kind.second.end(), 0);
     StepProfile& step = result.of_kind.emplace_back(
-        step_template(plan, kind.first, layers).profile(groups, fabric_));
+        step_sizes(alone, kind.first, layers)
+            .profile(layers, end_block(alone, kind.first, layers), groups, fabric_));
     step.begin *= ranks_per_core_;
     kinds.push_back(std::move(kind));
   }
@@ -332,19 +364,23 @@ EndOfStep DenseEstimator::end_of_step(const PlanPasses& passes, const PlanSteps&
 
 // ---- memory --------------------------------------------------------------------------------
 
-DenseEstimator::Fullest DenseEstimator::fullest(const PlanPasses& passes,
+DenseEstimator::Fullest DenseEstimator::fullest(const std::vector<StagePeak>& peaks,
                                                 const PlanSteps& steps) const {
   Fullest most;
   Bytes largest;
-  for (std::size_t k = 0; k < passes.stages.size(); ++k) {
-    MemoryByTerm memory = steps.of_kind[k].persistent + passes.stages[k].peak;
+  for (std::size_t k = 0; k < peaks.size(); ++k) {
+    MemoryByTerm memory = steps.of_kind[k].persistent + peaks[k].memory;
     memory[static_cast<std::size_t>(MemoryTerm::Reserved)] += device_.reserved;
     const Bytes sum = total(memory);
     if (sum <= largest) continue;
     largest = sum;
-    most = {passes.stages[k].fullest, memory};
+    most = {peaks[k].stage, memory};
   }
   return most;
+}
+
+DenseEstimator::Fullest DenseEstimator::fullest(const core::DensePlan& plan) const {
+  return fullest(peaks(passes(plan)), steps(plan));
 }
 
 Infeasible DenseEstimator::too_large(const Fullest& most, Bytes available) const {
@@ -360,7 +396,7 @@ Infeasible DenseEstimator::too_large(const Fullest& most, Bytes available) const
 }
 
 std::optional<Infeasible> DenseEstimator::does_not_fit(const core::DensePlan& plan) const {
-  const Fullest most = fullest(passes(plan), steps(plan));
+  const Fullest most = fullest(plan);
   if (total(most.memory) <= device_.memory) return std::nullopt;
   return too_large(most, device_.memory);
 }
@@ -374,7 +410,7 @@ Estimate DenseEstimator::estimate(const core::DensePlan& plan) const {
   const PlanFinish finish = plan_finish(all_passes, pipeline_finish(all_passes.shape, stages));
   const EndOfStep end = end_of_step(all_passes, all_steps, finish);
   Estimate result = add_up(plan, all_passes, stages, finish.first_stage, end);
-  const Fullest most = fullest(all_passes, all_steps);
+  const Fullest most = fullest(peaks(all_passes), all_steps);
   result.memory = most.memory;
   result.fullest_stage = most.stage;
   return result;

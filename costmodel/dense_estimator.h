@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -36,9 +37,14 @@ struct AlikeStages {
   StageEnds ends;
   std::vector<std::size_t> chunks;  ///< Their kinds, in model order.
   int layers = 0;                   ///< Of all chunks.
-  int fullest = 0;                  ///< Of them, the stage whose passes need most memory.
-  MemoryByTerm peak{};              ///< Of its passes.
+  int first = 0;                    ///< Of them in the pipeline.
   core::Seconds passes;             ///< Of one microbatch.
+};
+
+/// What the passes of a kind of stage need.
+struct StagePeak {
+  int stage = 0;  ///< Of that kind, the one that needs most.
+  MemoryByTerm memory{};
 };
 
 /// The passes of a plan's stages.
@@ -97,6 +103,10 @@ class DenseEstimator {
   // What an estimate is made of, for whoever keeps it from one plan to the next
   // (costmodel/plan_timer.h).
   PlanPasses passes(const core::DensePlan&) const;
+  /// By kind of stage.
+  std::vector<StagePeak> peaks(const PlanPasses&) const;
+  /// No more than their totals, whatever the order of passes: one microbatch alone.
+  std::vector<core::Bytes> least_peaks(const PlanPasses&) const;
   PlanSteps steps(const core::DensePlan&) const;
   PipelineStages pipeline(const PlanPasses&, const PlanSteps&) const;
   EndOfStep end_of_step(const PlanPasses&, const PlanSteps&, const PlanFinish&) const;
@@ -105,19 +115,25 @@ class DenseEstimator {
     int stage = 0;
     MemoryByTerm memory{};
   };
-  Fullest fullest(const PlanPasses&, const PlanSteps&) const;
+  Fullest fullest(const std::vector<StagePeak>&, const PlanSteps&) const;
+  Fullest fullest(const core::DensePlan&) const;
   Infeasible too_large(const Fullest&, core::Bytes available) const;
 
   const core::Device& device() const { return device_; }
   const core::Cluster& cluster() const { return cluster_; }
 
  private:
+  /// What a map has for a key; made where it has nothing yet.
+  template <class Map, class Make>
+  const typename Map::mapped_type& known(Map&, const typename Map::key_type&, Make) const;
+  const StagePasses& stage_passes(const core::DensePlan& alone, StageEnds) const;
   const StageProfile& profile(const core::DensePlan&, StageEnds) const;
-  const StepTemplate& step_template(const core::DensePlan&, StageEnds, int layers) const;
+  const EndBlock& end_block(const core::DensePlan& alone, StageEnds, int layers) const;
+  const StepSizes& step_sizes(const core::DensePlan& alone, StageEnds, int layers) const;
   const std::vector<PassMoment>& moments(const core::PipelineShape&, int stage) const;
   void add_chunks(const core::DensePlan&, PlanPasses&) const;
   void add_stages(const core::DensePlan&, PlanPasses&) const;
-  void add_peaks(PlanPasses&) const;
+  std::vector<int> levelled(const core::DensePlan&, int chunks) const;
   MessageRoute route(const core::RankGrid&, int from_stage, int to_stage) const;
   core::Seconds computing(const AlikeChunks&) const;
   Estimate add_up(const core::DensePlan&, const PlanPasses&, const PipelineStages&,
@@ -130,12 +146,19 @@ class DenseEstimator {
   double ranks_per_core_ = 1.0;  ///< CPU ranks that share one core; 1 where each has its own.
   FabricCost fabric_;
   GroupCosts group_costs_;
-  StageTwins twins_;
 
   mutable std::mutex mutex_;
-  mutable std::map<StageQuestion, StageProfile> profiles_;
-  mutable std::map<StepQuestion, StepTemplate> step_templates_;
+  /// By passes_alone() of a plan and the stage's place; by them, the microbatch and the groups.
+  mutable std::map<std::pair<core::DensePlan, StageEnds>, StagePasses> stage_passes_;
+  mutable std::map<std::tuple<const StagePasses*, int, PlanGroups>, StageProfile> profiles_;
+  /// By step_alone() of a plan, the stage's place and the layers that are lowered; by
+  /// step_structure() of it; by the outline and the layers.
+  using StepQuestion = std::tuple<core::DensePlan, StageEnds, int>;
+  mutable std::map<StepQuestion, StepSizes> step_sizes_;
+  mutable std::map<StepQuestion, StepOutline> step_outlines_;
+  mutable std::map<std::pair<const StepOutline*, int>, EndBlock> end_blocks_;
   mutable std::map<std::pair<core::PipelineShape, int>, std::vector<PassMoment>> moments_;
+  mutable std::map<std::pair<core::DensePlan, int>, std::vector<int>> levelled_;
 };
 
 /// @param finish_of_chunks  pipeline_finish() of the plan.

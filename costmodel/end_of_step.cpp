@@ -19,39 +19,42 @@ class Progress {
   Progress(const EndingStage& stage, double slowdown)
       : stage_(stage), slowdown_(slowdown), finish_(stage.finish()) {
     free_[static_cast<std::size_t>(core::Stream::Compute)] = finish_;
-    ends_.reserve(stage.step->end.size());
+    ends_.reserve(instructions().size());
   }
 
   /// Goes on to the next collective across stages, or to the end.
   void advance() {
-    while (ends_.size() < stage_.step->end.size() && !meeting()) run(ready());
+    while (ends_.size() < instructions().size() && !meeting()) run(ready());
   }
   /// The group across stages in which it waits.
   std::optional<GroupKind> meeting() const {
-    if (ends_.size() == stage_.step->end.size()) return std::nullopt;
+    if (ends_.size() == instructions().size()) return std::nullopt;
     const auto group = next().group;
     return group && crosses_stages(*group) ? group : std::nullopt;
   }
   /// When the next instruction could start.
   Seconds ready() const {
     const EndInstruction& instruction = next();
+    const EndBlock& block = *stage_.step->end;
     Seconds start = free_[static_cast<std::size_t>(instruction.stream)];
-    for (const int wait : instruction.waits) {
-      start = std::max(start, ends_[static_cast<std::size_t>(wait)]);
+    for (std::size_t w = waits_; w < instruction.waits_end; ++w) {
+      start = std::max(start, ends_[block.waits[w]]);
     }
-    for (const StagePart part : instruction.gradients) {
-      start = std::max(start, stage_.complete(part, slowdown_));
+    for (std::size_t g = gradients_; g < instruction.gradients_end; ++g) {
+      start = std::max(start, stage_.complete(block.gradients[g], slowdown_));
     }
     return instruction.after_passes ? std::max(start, finish_) : start;
   }
   void run(Seconds start) {
     const EndInstruction& instruction = next();
-    Seconds duration = instruction.duration;
+    Seconds duration = stage_.step->durations[instruction.action];
     if (!instruction.group) duration *= slowdown_;
     if (instruction.stream == core::Stream::Compute) computing_ += duration;
     Seconds& free = free_[static_cast<std::size_t>(instruction.stream)];
     free = start + duration;
     ends_.push_back(free);
+    waits_ = instruction.waits_end;
+    gradients_ = instruction.gradients_end;
   }
 
   const StageEnds& ends() const { return stage_.ends; }
@@ -59,13 +62,15 @@ class Progress {
   Seconds computing() const { return computing_; }
 
  private:
-  const EndInstruction& next() const { return stage_.step->end[ends_.size()]; }
+  const std::vector<EndInstruction>& instructions() const { return stage_.step->end->instructions; }
+  const EndInstruction& next() const { return instructions()[ends_.size()]; }
 
   const EndingStage& stage_;
   double slowdown_;
   Seconds finish_;
   std::array<Seconds, core::kStreams> free_{};
   std::vector<Seconds> ends_;  ///< Of the instructions done.
+  std::size_t waits_ = 0, gradients_ = 0;  ///< Where the next one's begin.
   Seconds computing_;
 };
 

@@ -36,27 +36,24 @@ core::Role lowered_stage(const core::DensePlan& plan, StageEnds ends, int layers
   return core::lower_stage(lone.plan, model, lone.job, lone.stage);
 }
 
-core::Role StageTwins::lowered_stage(const core::DensePlan& plan, StageEnds ends,
-                                     int layers) const {
+core::Role lowered_step(const core::DensePlan& plan, StageEnds ends, int layers,
+                        const core::Model& model, const core::Job& job) {
+  const LoneStage lone = lone_stage(plan, ends, layers, job);
+  return core::lower_step(lone.plan, model, lone.job, lone.stage);
+}
+
+StageTwins lowered_twins(const core::DensePlan& plan, StageEnds ends, int layers,
+                         const core::Model& model, const core::Job& job) {
+  StageTwins twins;
+  const int part = job.sequence / plan.context;
+  if (plan.sequence_parallel) twins.microbatch = plan.tensor / std::gcd(plan.tensor, part);
   core::DensePlan one = plan;
-  // The fewest sequences whose rows the tensor group can share.
-  const int part = job_.sequence / plan.context;
-  one.microbatch = plan.sequence_parallel ? plan.tensor / std::gcd(plan.tensor, part) : 1;
-  const Key key(one, ends, layers);
-  const core::Role* twin = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto known = twins_.find(key);
-    if (known != twins_.end()) twin = &known->second;
-  }
-  if (twin == nullptr) {
-    core::Role made = costmodel::lowered_stage(one, ends, layers, model_, job_);
-    const std::lock_guard lock(mutex_);
-    twin = &twins_.try_emplace(key, std::move(made)).first->second;
-  }
-  if (plan.microbatch == one.microbatch) return *twin;
-  const LoneStage lone = lone_stage(plan, ends, layers, job_);
-  return core::lower_stage_like(*twin, lone.plan, model_, lone.job, lone.stage);
+  one.microbatch = twins.microbatch;
+  twins.one = lowered_stage(one, ends, layers, model, job);
+  one.microbatch *= 2;
+  const LoneStage lone = lone_stage(one, ends, layers, job);
+  twins.two = core::lower_stage_like(twins.one, lone.plan, model, lone.job, lone.stage);
+  return twins;
 }
 
 StagePart part_at(const core::Parameters& parameters, std::int64_t first) {

@@ -3,11 +3,7 @@
 // from.
 
 #include <compare>
-#include <map>
-#include <mutex>
 #include <optional>
-#include <tuple>
-#include <utility>
 #include <vector>
 
 #include "core/job.h"
@@ -30,20 +26,20 @@ struct StageEnds {
 core::Role lowered_stage(const core::DensePlan& plan, StageEnds ends, int layers,
                          const core::Model&, const core::Job&);
 
-/// Stages lowered with the smallest microbatch, from which those with larger ones are made. For
-/// several threads.
-class StageTwins {
- public:
-  StageTwins(const core::Model& model, const core::Job& job) : model_(model), job_(job) {}
-  core::Role lowered_stage(const core::DensePlan& plan, StageEnds ends, int layers) const;
+/// Of the same role, buffers and parameters, the step's first block and its last (core::lower_step).
+core::Role lowered_step(const core::DensePlan& plan, StageEnds ends, int layers,
+                        const core::Model&, const core::Job&);
 
- private:
-  using Key = std::tuple<core::DensePlan, StageEnds, int>;
-  const core::Model& model_;
-  const core::Job& job_;
-  mutable std::mutex mutex_;
-  mutable std::map<Key, core::Role> twins_;
+/// A stage with the smallest microbatch whose rows its tensor group can share, and with twice it: what
+/// they differ in grows with the microbatch.
+struct StageTwins {
+  int microbatch = 1;  ///< Of `one`.
+  core::Role one, two;
 };
+
+/// @param plan  As for lowered_stage(); its microbatch is not looked at.
+StageTwins lowered_twins(const core::DensePlan& plan, StageEnds ends, int layers,
+                         const core::Model&, const core::Job&);
 
 /// A part of a stage's parameters.
 struct StagePart {

@@ -137,10 +137,12 @@ struct ChunkTotals {
 
 }  // namespace
 
-MemoryByTerm peak_of_passes(const std::vector<PassMemory>& chunks,
+MemoryByTerm peak_of_passes(const std::vector<const PassMemory*>& chunks,
                             const std::vector<PassMoment>& moments) {
   // Whichever moment holds most in all is then looked at term by term.
-  const std::vector<ChunkTotals> totals(chunks.begin(), chunks.end());
+  std::vector<ChunkTotals> totals;
+  totals.reserve(chunks.size());
+  for (const PassMemory* chunk : chunks) totals.emplace_back(*chunk);
   const PassMoment* fullest = nullptr;
   double most = 0.0;
   for (const PassMoment& moment : moments) {
@@ -152,9 +154,9 @@ MemoryByTerm peak_of_passes(const std::vector<PassMemory>& chunks,
   }
   ORRERY_CHECK(fullest != nullptr, "a stage without passes");
   MemoryByTerm peak =
-      bytes_of(chunks[static_cast<std::size_t>(fullest->chunk)], fullest->kind).peak;
-  for (std::size_t c = 0; c < chunks.size(); ++c) peak = peak + held(chunks[c], fullest->holds[c]);
-  return peak + chunks.front().standing;
+      bytes_of(*chunks[static_cast<std::size_t>(fullest->chunk)], fullest->kind).peak;
+  for (std::size_t c = 0; c < chunks.size(); ++c) peak = peak + held(*chunks[c], fullest->holds[c]);
+  return peak + chunks.front()->standing;
 }
 
 }  // namespace orrery::costmodel

@@ -74,7 +74,7 @@ MemoryByTerm run_memory(const core::Role&);
 /// Standing buffers and the peak of the passes of one stage, by term at the instruction where the total is largest.
 /// @param chunks  Of the stage, in model order.
 /// @param moments  fullest_moments() of the stage.
-MemoryByTerm peak_of_passes(const std::vector<PassMemory>& chunks,
+MemoryByTerm peak_of_passes(const std::vector<const PassMemory*>& chunks,
                             const std::vector<PassMoment>& moments);
 
 }  // namespace orrery::costmodel

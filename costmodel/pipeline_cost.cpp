@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -22,11 +23,17 @@ std::uint32_t what(What kind, std::size_t index) {
   return static_cast<std::uint32_t>(index * kWhats + static_cast<std::size_t>(kind));
 }
 
+/// Microbatches by which a schedule grows.
+int period_of(const core::PipelineShape& shape) {
+  return shape.schedule == core::PipelineSchedule::Interleaved ? shape.stages : 1;
+}
+
 /// Plays a schedule without durations and records what waits for what.
 class PipelineRecorder {
  public:
   explicit PipelineRecorder(const core::PipelineShape& shape)
-      : p_(static_cast<std::size_t>(shape.stages)),
+      : shape_(shape),
+        p_(static_cast<std::size_t>(shape.stages)),
         chunks_(p_ * static_cast<std::size_t>(shape.chunks)),
         microbatches_(static_cast<std::size_t>(shape.microbatches)) {
     graph_.stages = shape.stages;
@@ -54,6 +61,7 @@ class PipelineRecorder {
     for (const Line& line : lines_) {
       ORRERY_CHECK(line.end.size() == line.passes.size(), "a schedule that does not end");
     }
+    add_phases();
     return std::move(graph_);
   }
 
@@ -204,6 +212,48 @@ class PipelineRecorder {
     return sent.arrival = add(moves);
   }
 
+  void add_phases() {
+    if (core::computed_from_durations(shape_.schedule)) return;
+    const bool gpipe = shape_.schedule == core::PipelineSchedule::GPipe;
+    const std::size_t of_microbatch = gpipe ? 1 : core::splits_backward(shape_.schedule) ? 3 : 2;
+    const std::size_t period =
+        of_microbatch * static_cast<std::size_t>(period_of(shape_) * shape_.chunks);
+    std::vector<PipelineGraph::Repetition> forwards, all;
+    bool repeats = true;
+    for (std::size_t s = 0; s < p_; ++s) {
+      const std::vector<core::StagePass>& passes = lines_[s].passes;
+      const auto last = std::find_if(passes.rbegin(), passes.rend(), [](const auto& pass) {
+        return pass.kind == PassKind::Forward;
+      });
+      const auto ended = static_cast<std::size_t>(passes.rend() - last);
+      repeats = repeats && add_repetitions(s, ended, period, of_microbatch, forwards);
+      if (gpipe) repeats = repeats && add_repetitions(s, passes.size(), period, 1, all);
+    }
+    if (!repeats) return;
+    graph_.phases.push_back(std::move(forwards));
+    if (gpipe) graph_.phases.push_back(std::move(all));
+  }
+
+  /// The passes of a stage before the `end`-th, a period and as many as messages may run ahead, with
+  /// what they send. False where they do not repeat those before them.
+  bool add_repetitions(std::size_t s, std::size_t end, std::size_t period,
+                       std::size_t of_microbatch,
+                       std::vector<PipelineGraph::Repetition>& repetitions) {
+    const std::size_t count = std::max(period, (core::kMessagesAhead + 1) * of_microbatch);
+    if (end < count + period) return false;
+    const Line& line = lines_[s];
+    for (std::size_t i = end - count; i < end; ++i) {
+      const core::StagePass& pass = line.passes[i];
+      const core::StagePass& before = line.passes[i - period];
+      if (pass.kind != before.kind || pass.chunk != before.chunk) return false;
+      repetitions.push_back({line.end[i], line.end[i - period]});
+      if (!chunk_after(chunk_of(s, pass), pass.kind)) continue;
+      repetitions.push_back({*arrival(s, pass), *arrival(s, before)});
+    }
+    return true;
+  }
+
+  const core::PipelineShape& shape_;
   PipelineGraph graph_;
   std::size_t p_, chunks_, microbatches_;
   std::vector<Line> lines_;
@@ -232,7 +282,7 @@ std::vector<Duration> durations_of(const PipelineGraph& graph, const PipelineSta
   return durations;
 }
 
-/// When the last pass of each chunk ends.
+/// When each node ends.
 std::vector<Seconds> replay(const PipelineGraph& graph, const PipelineStages& stages) {
   const std::vector<Duration> durations = durations_of(graph, stages);
   std::vector<Seconds> times(graph.nodes.size());
@@ -243,13 +293,69 @@ std::vector<Seconds> replay(const PipelineGraph& graph, const PipelineStages& st
         std::max(std::max(times[node.after[0]], times[node.after[1]]), times[node.after[2]]);
     times[i] = std::max(start + duration.first, times[node.input]) + duration.second;
   }
+  return times;
+}
+
+/// When the last pass of each chunk ends.
+std::vector<Seconds> ends_of(const PipelineGraph& graph, const std::vector<Seconds>& times) {
   std::vector<Seconds> ends;
   ends.reserve(graph.last.size());
   for (const std::uint32_t node : graph.last) ends.push_back(times[node]);
   return ends;
 }
 
+/// By how much a further period makes a step longer; absent where the last ones differ in that.
+std::optional<Seconds> growth_of(const PipelineGraph& graph, const std::vector<Seconds>& times) {
+  constexpr double kRounding = 1e-12;
+  if (graph.phases.empty()) return std::nullopt;
+  Seconds sum;
+  for (const auto& phase : graph.phases) {
+    const Seconds growth = times[phase.front().node] - times[phase.front().before];
+    for (const PipelineGraph::Repetition& r : phase) {
+      const Seconds other = times[r.node] - times[r.before] - growth;
+      if (std::abs(other.value) > kRounding * times[r.node].value) return std::nullopt;
+    }
+    sum += growth;
+  }
+  return sum;
+}
+
 int round_up(int n, int multiple) { return (n + multiple - 1) / multiple * multiple; }
+
+/// Microbatches that fill the pipeline and repeat what comes then; all where nothing repeats.
+int filling(const core::PipelineShape& shape) {
+  switch (shape.schedule) {
+    case core::PipelineSchedule::Interleaved:
+      return 4 * shape.stages;
+    case core::PipelineSchedule::GPipe:
+    case core::PipelineSchedule::OneFOneB:
+      return shape.stages + core::kMessagesAhead + 3;
+    case core::PipelineSchedule::ZeroBubbleH1:
+      return 2 * shape.stages + core::kMessagesAhead + 3;
+    case core::PipelineSchedule::ZeroBubble1p:
+    case core::PipelineSchedule::ZeroBubble2p:
+      return shape.microbatches;  // Its order may change with each.
+  }
+  ORRERY_CHECK(false, "unknown PipelineSchedule");
+}
+
+/// Along the line through two shorter steps: for what hardly changes any more.
+std::vector<Seconds> extended(const core::PipelineShape& shape, const PipelineStages& stages,
+                              int near, int far, PipelineGraphs& graphs) {
+  core::PipelineShape shorter = shape;
+  const auto ends = [&](int microbatches) {
+    shorter.microbatches = microbatches;
+    const PipelineGraph& graph = graphs.of(shorter);
+    return ends_of(graph, replay(graph, stages));
+  };
+  const std::vector<Seconds> at_near = ends(near);
+  std::vector<Seconds> result = ends(far);
+  for (std::size_t c = 0; c < result.size(); ++c) {
+    const double more = static_cast<double>(shape.microbatches - far) / (far - near);
+    result[c] += (result[c] - at_near[c]) * more;
+  }
+  return result;
+}
 
 }  // namespace
 
@@ -276,19 +382,22 @@ std::vector<Seconds> pipeline_finish(const core::PipelineShape& shape, const Pip
   const int near = round_up(std::max(2 * p, 32), p);
   const int far = near + round_up(std::max(p, 64), p);
   constexpr int kReplayed = 4096;  // Pairs of passes that cost well below a millisecond.
-  if (shape.microbatches <= far || shape.microbatches <= kReplayed / (p * shape.chunks)) {
-    return replay(graphs.of(shape), stages);
-  }
+  const int most = std::max(far, kReplayed / (p * shape.chunks));
   core::PipelineShape shorter = shape;
-  shorter.microbatches = near;
-  const std::vector<Seconds> at_near = replay(graphs.of(shorter), stages);
-  shorter.microbatches = far;
-  std::vector<Seconds> ends = replay(graphs.of(shorter), stages);
-  for (std::size_t c = 0; c < ends.size(); ++c) {
-    const double more = static_cast<double>(shape.microbatches - far) / (far - near);
-    ends[c] += (ends[c] - at_near[c]) * more;
+  for (int m = filling(shape); m < std::min(shape.microbatches, most + 1); m *= 2) {
+    shorter.microbatches = m;
+    const PipelineGraph& graph = graphs.of(shorter);
+    const std::vector<Seconds> times = replay(graph, stages);
+    const std::optional<Seconds> growth = growth_of(graph, times);
+    if (!growth) continue;
+    std::vector<Seconds> ends = ends_of(graph, times);
+    const int periods = (shape.microbatches - m) / period_of(shape);
+    for (Seconds& end : ends) end += *growth * periods;
+    return ends;
   }
-  return ends;
+  if (shape.microbatches > most) return extended(shape, stages, near, far, graphs);
+  const PipelineGraph& graph = graphs.of(shape);
+  return ends_of(graph, replay(graph, stages));
 }
 
 std::vector<Seconds> pipeline_finish(const core::PipelineShape& shape,

@@ -11,8 +11,10 @@
 //   backward pass when the activation that its forward sent has.
 //
 // The schedule is a (max,+) linear system, so its time soon grows by the same amount with every
-// microbatch (every `stages` of them where they go through the chunks in groups): beyond some
-// thousands of passes it is extended along that line. Equal stages and free messages give
+// microbatch (every `stages` of them where they go through the chunks in groups). A few microbatches
+// more than fill the pipeline are replayed; once each pass and message comes as much later than the
+// one before it of its kind as every other does, all further ones will, and the finish is moved by
+// that amount for each. Equal stages and free messages give
 // (m + p − 1)·(f + b), (p−1)/(m+p−1) of it idle. In 1F1B the amount is the largest mean of a cycle
 //   max_{s ≤ e} ( Σ_{j=s..e} (f_j + b_j) + 2·Σ_{j=s..e−1} c_j ) / (e−s+1),
 // forward from stage s to e and back, so messages are exposed even in the steady state.
@@ -50,10 +52,17 @@ struct PipelineGraph {
     std::uint32_t input = 0;
     std::uint32_t what = 0;
   };
+  /// A pass or a message, and its like one period earlier.
+  struct Repetition {
+    std::uint32_t node = 0, before = 0;
+  };
   int stages = 1;
   int chunks = 1;                   ///< Of all stages.
   std::vector<Node> nodes;          ///< Each after those that it waits for.
   std::vector<std::uint32_t> last;  ///< Of each chunk, its last backward pass.
+  /// By phase of the step that each further period makes longer (GPipe's forwards and its backwards;
+  /// else one): enough to know that it repeats. Empty where the step is too short to tell.
+  std::vector<std::vector<Repetition>> phases;
 };
 PipelineGraph pipeline_graph(const core::PipelineShape&);
 

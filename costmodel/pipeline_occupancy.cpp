@@ -14,18 +14,58 @@ using core::PipelineSchedule;
 using core::PipelineShape;
 using core::StagePass;
 
-/// The moments of one stage's passes, in order.
+bool holds_no_more(const ChunkHolding& a, const ChunkHolding& b) {
+  return a.saved <= b.saved && a.kept <= b.kept &&
+         a.activations_received <= b.activations_received &&
+         a.gradients_received <= b.gradients_received && a.loads <= b.loads &&
+         a.activations_sent <= b.activations_sent && a.gradients_sent <= b.gradients_sent;
+}
+
+bool holds_no_more(const PassMoment& a, const PassMoment& b) {
+  for (std::size_t c = 0; c < a.holds.size(); ++c) {
+    if (!holds_no_more(a.holds[c], b.holds[c])) return false;
+  }
+  return true;
+}
+
+/// Of the moments added, those that hold no less than another of the same kind and chunk.
+class Fullest {
+ public:
+  void add(const PassMoment& moment) {
+    std::vector<PassMoment>& known = by_pass_[{moment.kind, moment.chunk}];
+    // The latest first: schedules repeat themselves.
+    for (auto other = known.rbegin(); other != known.rend(); ++other) {
+      if (holds_no_more(moment, *other)) return;
+    }
+    known.erase(std::remove_if(known.begin(), known.end(),
+                               [&](const auto& other) { return holds_no_more(other, moment); }),
+                known.end());
+    known.push_back(moment);
+  }
+  std::vector<PassMoment> take() {
+    std::vector<PassMoment> all;
+    for (auto& [pass, moments] : by_pass_) {
+      for (PassMoment& moment : moments) all.push_back(std::move(moment));
+    }
+    return all;
+  }
+
+ private:
+  std::map<std::pair<PassKind, int>, std::vector<PassMoment>> by_pass_;
+};
+
+/// What one stage holds in the course of its passes.
 class Walk {
  public:
   Walk(const PipelineShape& shape, int stage, const std::vector<StagePass>& passes)
-      : shape_(shape), stage_(stage), passes_(passes) {
-    for (const StagePass& pass : passes) {
-      moments_.push_back({pass.kind, pass.chunk,
-                          std::vector<ChunkHolding>(static_cast<std::size_t>(shape.chunks))});
-    }
-  }
+      : shape_(shape),
+        stage_(stage),
+        passes_(passes),
+        chunks_(static_cast<std::size_t>(shape.chunks)),
+        changes_((passes.size() + 1) * chunks_),
+        backward_of_(static_cast<std::size_t>(shape.microbatches) * chunks_) {}
 
-  std::vector<PassMoment> moments() {
+  std::vector<PassMoment> fullest_moments() {
     count_microbatches();
     for (std::size_t i = 0; i < passes_.size(); ++i) place_messages(i);
     count_fetches(&ChunkHolding::activations_received, activations_in_);
@@ -33,7 +73,15 @@ class Walk {
     count_fetches(&ChunkHolding::loads, loads_);
     count_sends(&ChunkHolding::activations_sent, activations_out_);
     count_sends(&ChunkHolding::gradients_sent, gradients_out_);
-    return std::move(moments_);
+    Fullest fullest;
+    PassMoment now{PassKind::Forward, 0, std::vector<ChunkHolding>(chunks_)};
+    for (std::size_t i = 0; i < passes_.size(); ++i) {
+      for (std::size_t c = 0; c < chunks_; ++c) change(now.holds[c], changes_[i * chunks_ + c]);
+      now.kind = passes_[i].kind;
+      now.chunk = passes_[i].chunk;
+      fullest.add(now);
+    }
+    return fullest.take();
   }
 
  private:
@@ -44,23 +92,40 @@ class Walk {
     return stage_ + 1 == shape_.stages && chunk + 1 == shape_.chunks;
   }
 
+  static void change(ChunkHolding& now, const ChunkHolding& by) {
+    now.saved += by.saved;
+    now.kept += by.kept;
+    now.activations_received += by.activations_received;
+    now.gradients_received += by.gradients_received;
+    now.loads += by.loads;
+    now.activations_sent += by.activations_sent;
+    now.gradients_sent += by.gradients_sent;
+  }
+
+  /// One more of it from the `first`-th pass on, until the `end`-th.
   void add(Count count, int chunk, std::size_t first, std::size_t end) {
-    for (std::size_t i = first; i < end; ++i) {
-      ++(moments_[i].holds[static_cast<std::size_t>(chunk)].*count);
+    if (first >= end) return;
+    ++(changes_[first * chunks_ + static_cast<std::size_t>(chunk)].*count);
+    --(changes_[end * chunks_ + static_cast<std::size_t>(chunk)].*count);
+  }
+
+  /// While a pass runs its microbatch is the pass's own.
+  void count_microbatches() {
+    const std::size_t end = passes_.size();
+    for (std::size_t i = 0; i < end; ++i) {
+      ChunkHolding& at = changes_[i * chunks_ + static_cast<std::size_t>(passes_[i].chunk)];
+      ChunkHolding& after = changes_[(i + 1) * chunks_ + static_cast<std::size_t>(passes_[i].chunk)];
+      const PassKind kind = passes_[i].kind;
+      if (kind == PassKind::Backward || kind == PassKind::InputGrad) --at.saved;
+      if (kind == PassKind::WeightGrad) --at.kept;
+      if (kind == PassKind::Forward) ++after.saved;
+      if (kind == PassKind::InputGrad) ++after.kept;
     }
   }
 
-  void count_microbatches() {
-    std::vector<ChunkHolding> now(static_cast<std::size_t>(shape_.chunks));
-    for (std::size_t i = 0; i < passes_.size(); ++i) {
-      ChunkHolding& chunk = now[static_cast<std::size_t>(passes_[i].chunk)];
-      const PassKind kind = passes_[i].kind;
-      if (kind == PassKind::Backward || kind == PassKind::InputGrad) --chunk.saved;
-      if (kind == PassKind::WeightGrad) --chunk.kept;
-      moments_[i].holds = now;
-      if (kind == PassKind::Forward) ++chunk.saved;
-      if (kind == PassKind::InputGrad) ++chunk.kept;
-    }
+  std::size_t& backward_of(const StagePass& pass) {
+    return backward_of_[static_cast<std::size_t>(pass.microbatch) * chunks_ +
+                        static_cast<std::size_t>(pass.chunk)];
   }
 
   void place_messages(std::size_t i) {
@@ -75,7 +140,7 @@ class Walk {
     } else {
       if (!ends) gradients_in_.push_back(i);
       if (!starts) gradients_out_.push_back(i);
-      backward_of_[{pass.microbatch, pass.chunk}] = i;
+      backward_of(pass) = i;
     }
   }
 
@@ -92,9 +157,7 @@ class Walk {
     for (std::size_t k = 0; k < passes.size(); ++k) {
       const StagePass& pass = passes_[passes[k]];
       std::size_t until = k + kAhead < passes.size() ? passes[k + kAhead] : passes_.size();
-      if (pass.kind == PassKind::Forward) {
-        until = std::min(until, backward_of_.at({pass.microbatch, pass.chunk}));
-      }
+      if (pass.kind == PassKind::Forward) until = std::min(until, backward_of(pass));
       add(count, pass.chunk, passes[k] + 1, until);
     }
   }
@@ -102,66 +165,42 @@ class Walk {
   const PipelineShape& shape_;
   int stage_;
   const std::vector<StagePass>& passes_;
-  std::vector<PassMoment> moments_;
+  std::size_t chunks_;
+  std::vector<ChunkHolding> changes_;  ///< By pass and chunk: when it begins, of what is held.
   /// Passes that have a message of each kind, in order.
   std::vector<std::size_t> activations_in_, gradients_in_, loads_, activations_out_, gradients_out_;
-  std::map<std::pair<int, int>, std::size_t> backward_of_;  ///< By microbatch and chunk.
+  std::vector<std::size_t> backward_of_;  ///< By microbatch and chunk.
 };
 
-bool holds_no_more(const ChunkHolding& a, const ChunkHolding& b) {
-  return a.saved <= b.saved && a.kept <= b.kept &&
-         a.activations_received <= b.activations_received &&
-         a.gradients_received <= b.gradients_received && a.loads <= b.loads &&
-         a.activations_sent <= b.activations_sent && a.gradients_sent <= b.gradients_sent;
-}
-
-bool holds_no_more(const PassMoment& a, const PassMoment& b) {
-  if (a.kind != b.kind || a.chunk != b.chunk) return false;
-  for (std::size_t c = 0; c < a.holds.size(); ++c) {
-    if (!holds_no_more(a.holds[c], b.holds[c])) return false;
-  }
-  return true;
-}
-
-std::vector<PassMoment> without_lesser(std::vector<PassMoment> moments) {
-  std::sort(moments.begin(), moments.end());
-  moments.erase(std::unique(moments.begin(), moments.end()), moments.end());
-  std::vector<PassMoment> kept;
-  for (const PassMoment& moment : moments) {
-    const bool lesser = std::any_of(moments.begin(), moments.end(), [&](const PassMoment& other) {
-      return &other != &moment && holds_no_more(moment, other);
-    });
-    if (!lesser) kept.push_back(moment);
-  }
-  return kept;
-}
-
-/// Microbatches after which a schedule only repeats itself: every stage's warm-up, twice.
-int enough_microbatches(const PipelineShape& shape) {
-  if (shape.schedule == PipelineSchedule::GPipe) return 8;
-  return 4 * shape.stages + (shape.stages < 8 ? 8 / shape.stages + 1 : 1) * shape.stages;
-}
-
 PipelineShape shortened(const PipelineShape& shape) {
+  // Every stage's warm-up, twice.
+  const int enough = shape.schedule == PipelineSchedule::GPipe
+                         ? 8
+                         : 4 * shape.stages + (8 / shape.stages + 1) * shape.stages;
   PipelineShape shorter = shape;
-  shorter.microbatches = std::min(shape.microbatches, enough_microbatches(shape));
+  shorter.microbatches = std::min(shape.microbatches, enough);
   return shorter;
 }
 
 std::vector<PassMoment> moments_of(const PipelineShape& shape, int stage,
                                    const std::vector<StagePass>& shorter_passes) {
   const PipelineShape shorter = shortened(shape);
-  std::vector<PassMoment> moments = Walk(shorter, stage, shorter_passes).moments();
+  std::vector<PassMoment> moments = Walk(shorter, stage, shorter_passes).fullest_moments();
   if (shape.schedule == PipelineSchedule::GPipe) {
     // All further microbatches wait too.
     for (PassMoment& moment : moments) {
       moment.holds[0].saved += shape.microbatches - shorter.microbatches;
     }
   }
-  return without_lesser(std::move(moments));
+  return moments;
 }
 
 }  // namespace
+
+PipelineShape as_full(const PipelineShape& shape) {
+  const bool grows = shape.schedule == PipelineSchedule::GPipe;
+  return grows || core::computed_from_durations(shape.schedule) ? shape : shortened(shape);
+}
 
 std::vector<PassMoment> fullest_moments(const PipelineShape& shape, int stage) {
   return moments_of(shape, stage, core::stage_passes(shortened(shape), stage));

@@ -36,6 +36,10 @@ struct PassMoment {
 /// microbatches: what schedules repeat is looked at once.
 std::vector<PassMoment> fullest_moments(const core::PipelineShape&, int stage);
 
+/// The shortest step whose stages hold as much at those moments, as further microbatches fill many
+/// schedules no more.
+core::PipelineShape as_full(const core::PipelineShape&);
+
 /// Of all stages: sooner than one by one where the order of passes is computed for all at once.
 std::vector<std::vector<PassMoment>> fullest_moments(const core::PipelineShape&);
 

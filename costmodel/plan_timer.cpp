@@ -27,8 +27,8 @@ bool innermost(const core::DensePlan& plan) {
 
 Seconds on_compute_stream(const StepProfile& step) {
   Seconds sum = step.begin;
-  for (const EndInstruction& instruction : step.end) {
-    if (instruction.stream == core::Stream::Compute) sum += instruction.duration;
+  for (const EndInstruction& instruction : step.end->instructions) {
+    if (instruction.stream == core::Stream::Compute) sum += step.durations[instruction.action];
   }
   return sum;
 }
@@ -62,9 +62,7 @@ PlanTimer::Passes& PlanTimer::passes() {
   passes_now_ = &entry->second;
   if (!added) return *passes_now_;
   passes_now_->passes = estimator_.passes(plan_);
-  for (const AlikeStages& stage : passes_now_->passes.stages) {
-    passes_now_->peak.push_back(total(stage.peak));
-  }
+  passes_now_->least_peak = estimator_.least_peaks(passes_now_->passes);
   return *passes_now_;
 }
 
@@ -108,13 +106,24 @@ Bytes PlanTimer::persistent() const {
          estimator_.device().reserved;
 }
 
-Bytes PlanTimer::memory() {
-  const std::vector<Bytes>& peak = passes().peak;
+Bytes PlanTimer::most_with(const std::vector<Bytes>& of_passes) const {
   Bytes most;
-  for (std::size_t k = 0; k < peak.size(); ++k) {
-    most = std::max(most, steps_now_->persistent[k] + peak[k]);
+  for (std::size_t k = 0; k < of_passes.size(); ++k) {
+    most = std::max(most, steps_now_->persistent[k] + of_passes[k]);
   }
   return most + estimator_.device().reserved;
+}
+
+Bytes PlanTimer::least_memory() { return most_with(passes().least_peak); }
+
+Bytes PlanTimer::memory() {
+  Passes& now = passes();
+  if (now.peak.empty()) {
+    for (const StagePeak& stage : estimator_.peaks(now.passes)) {
+      now.peak.push_back(total(stage.memory));
+    }
+  }
+  return most_with(now.peak);
 }
 
 Seconds PlanTimer::lower_bound() {

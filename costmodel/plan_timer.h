@@ -34,8 +34,10 @@ class PlanTimer {
   /// Turns to a valid plan, which the functions below are about.
   void turn_to(const core::DensePlan&);
 
-  core::Bytes persistent() const;  ///< No more than memory(), and sooner known.
-  core::Bytes memory();            ///< Of the fullest stage, Device::reserved included.
+  // No more than memory(), and sooner known; the latter counts one microbatch's passes too.
+  core::Bytes persistent() const;
+  core::Bytes least_memory();
+  core::Bytes memory();  ///< Of the fullest stage, Device::reserved included.
   /// No more than step(): the passes, and what the compute stream does before and after them.
   core::Seconds lower_bound();
   core::Seconds step();
@@ -43,7 +45,8 @@ class PlanTimer {
  private:
   struct Passes {
     PlanPasses passes;
-    std::vector<core::Bytes> peak;                   ///< By kind of stage.
+    std::vector<core::Bytes> least_peak;             ///< By kind of stage.
+    std::vector<core::Bytes> peak;                   ///< Likewise; empty until it is asked for.
     std::vector<std::pair<int, PlanFinish>> finish;  ///< By Steps::before_end.
   };
   struct Steps {
@@ -57,6 +60,8 @@ class PlanTimer {
   Passes& passes();
   Steps& steps_of(const core::DensePlan&);
   const PlanFinish& finish();
+  /// Of the stage that holds most, throughout and in its passes.
+  core::Bytes most_with(const std::vector<core::Bytes>& of_passes) const;
 
   const DenseEstimator& estimator_;
   std::unordered_map<core::DensePlan, Passes, PlanHash> passes_;

@@ -168,8 +168,10 @@ class DenseSearch {
       worker.timer.turn_to(plan);
       const KnownPlans kinds = known_plans(plan, node_devices_);
       ++worker.candidates;
-      const core::Bytes least = worker.timer.persistent() - memory_;
-      if (least.value > 0 && !worker.may_come_closer(least, kinds)) {
+      const auto too_large = [&](core::Bytes least) {
+        return least > memory_ && !worker.may_come_closer(least - memory_, kinds);
+      };
+      if (too_large(worker.timer.persistent()) || too_large(worker.timer.least_memory())) {
         ++worker.do_not_fit;
         return;
       }
@@ -213,7 +215,10 @@ class DenseSearch {
     if (!may_belong(bounds_[corner])) return;
     each_plan(corner, [&](const core::DensePlan& plan, std::uint64_t place) {
       worker.timer.turn_to(plan);
-      if (worker.timer.persistent() > memory_ || worker.timer.memory() > memory_) return;
+      if (worker.timer.persistent() > memory_ || worker.timer.least_memory() > memory_ ||
+          worker.timer.memory() > memory_) {
+        return;
+      }
       const KnownPlans kinds = known_plans(plan, node_devices_);
       if (!may_belong(worker.timer.lower_bound(), kinds)) return;
       const Seconds step = worker.timer.step();
@@ -258,9 +263,8 @@ class DenseSearch {
   }
 
   std::string does_not_fit(const Found& found) const {
-    const auto fullest =
-        estimator_.fullest(estimator_.passes(found.plan), estimator_.steps(found.plan));
-    return even_plan_does_not_fit(plan_of(found.plan), estimator_.too_large(fullest, memory_));
+    return even_plan_does_not_fit(
+        plan_of(found.plan), estimator_.too_large(estimator_.fullest(found.plan), memory_));
   }
 
   void add_alternatives(SearchResult& result) const {

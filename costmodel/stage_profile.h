@@ -1,6 +1,8 @@
 #pragma once
 // What one microbatch costs a chunk of layers, read off the blocks of a stage of one chunk: the same
-// instructions that run are timed here, so prediction and program cannot drift apart.
+// instructions that run are timed here, so prediction and program cannot drift apart. The stage is
+// lowered once, with the smallest microbatch; what it costs with another, or with its groups placed
+// otherwise, is arithmetic over what was read off (costmodel/pass_outline.h, pass_memory.h).
 //
 // All of it is affine in the stage's number of layers, since layers repeat: the stage is lowered
 // with two and three layers and the difference is one layer. (Memory alone is other with a single
@@ -8,7 +10,6 @@
 // layers recompute, the layers that repeat are those beyond them, of which each stage has some.
 
 #include <algorithm>
-#include <cstdint>
 
 #include "core/job.h"
 #include "core/model.h"
@@ -18,6 +19,8 @@
 #include "costmodel/group_cost.h"
 #include "costmodel/lowered_stage.h"
 #include "costmodel/memory.h"
+#include "costmodel/pass_memory.h"
+#include "costmodel/pass_outline.h"
 
 namespace orrery::costmodel {
 
@@ -66,20 +69,33 @@ struct StageProfile {
   core::Seconds device_passes(int layers) const;
 };
 
-/// Everything that a profile depends on beside the model, the job and the devices.
-struct StageQuestion {
-  core::DensePlan plan;  ///< passes_alone() of the plan.
-  StageEnds ends;
-  PlanGroups groups;  ///< Within the stage, of that plan.
-
-  auto operator<=>(const StageQuestion&) const = default;
-};
-
-/// The plan without what the passes of a stage do not depend on: plans that differ only in it have
-/// equal profiles. Its layers per stage are empty.
+/// The plan without what the passes of a stage do not depend on, or only by arithmetic: plans that
+/// differ only in it are timed off the same instructions. Its layers per stage are empty.
 core::DensePlan passes_alone(const core::DensePlan&);
 
-StageProfile profile_stage(const StageQuestion&, const StageTwins&, const core::Device&,
-                           const FabricCost&, core::DType precision);
+/// A stage of one chunk, lowered once.
+class StagePasses {
+ public:
+  /// @param plan  passes_alone() of a plan.
+  StagePasses(const core::DensePlan& plan, StageEnds, const core::Model&, const core::Job&,
+              const core::Device&);
+
+  /// @param groups  Within the stage, of a plan that the stage was lowered for.
+  StageProfile profile(int microbatch, const PlanGroups& groups, const FabricCost&) const;
+
+ private:
+  /// The stage with some number of layers.
+  struct Layers {
+    StageOutline outline;
+    ScaledPassMemory memory;
+  };
+  Layers lowered(int layers, const core::DensePlan&, const core::Model&, const core::Job&);
+
+  StageEnds ends_;
+  int base_ = 0;
+  int microbatch_ = 1;  ///< That was lowered.
+  StageOutliner outliner_;
+  Layers one_, two_, three_;  ///< Beyond the base.
+};
 
 }  // namespace orrery::costmodel

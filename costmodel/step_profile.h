@@ -5,10 +5,12 @@
 // A stage of many layers is not lowered as it is. Its last block goes through the layers several
 // times over (reduce, measure, update), an iteration like the one before it, so it is lowered with
 // few layers and its middle iterations are repeated; a test holds that to be the block that the
-// full stage is lowered to. Buckets of several layers repeat otherwise: such a plan's stages are
-// lowered in full.
+// full stage is lowered to. Nor is it lowered for each number of ranks that share it, which changes
+// sizes alone. Buckets of several layers repeat otherwise: such a plan's stages are lowered in full.
 
+#include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/cluster.h"
@@ -25,60 +27,106 @@ namespace orrery::costmodel {
 /// An instruction of the step's last block.
 struct EndInstruction {
   core::Stream stream = core::Stream::Compute;
-  core::Seconds duration;
-  /// Of a collective, and of it alone.
-  std::optional<core::GroupKind> group;
-  bool after_passes = false;         ///< Starts after the stage's last pass.
-  std::vector<int> waits;            ///< For earlier instructions of the block.
-  std::vector<StagePart> gradients;  ///< It waits for the gradients of these parts.
+  std::uint32_t action = 0;  ///< Of StepProfile::durations.
+  std::optional<core::GroupKind> group;  ///< Of a collective, and of it alone.
+  bool after_passes = false;             ///< Starts after the stage's last pass.
+  /// Ends of what it waits for in EndBlock, which begins where the last instruction's ends: earlier
+  /// instructions, and parts whose gradients must be complete.
+  std::uint32_t waits_end = 0, gradients_end = 0;
+};
+
+/// The last block of a stage.
+struct EndBlock {
+  std::vector<EndInstruction> instructions;
+  std::vector<std::uint32_t> waits;
+  std::vector<StagePart> gradients;
 };
 
 /// What a stage does once a step.
 struct StepProfile {
   core::Seconds begin;      ///< Before the first pass.
   MemoryByTerm persistent;  ///< Lives throughout.
-  std::vector<EndInstruction> end;
-};
-
-/// Everything that it depends on beside the model, the job and the devices.
-struct StepQuestion {
-  core::DensePlan plan;  ///< step_alone() of the plan.
-  StageEnds ends;
-  int layers = 1;
-
-  auto operator<=>(const StepQuestion&) const = default;
+  const EndBlock* end = nullptr;
+  std::vector<core::Seconds> durations;
 };
 
 /// The plan without what the step's first and last blocks do not depend on. Its layers per stage are
 /// empty.
 core::DensePlan step_alone(const core::DensePlan&);
 
-/// A stage's first and last blocks, with collectives still untimed.
-class StepTemplate {
- public:
-  StepTemplate(const StepQuestion&, const core::Model&, const core::Device&, const core::Job&);
+/// Of it, without what only their sizes depend on.
+core::DensePlan step_structure(const core::DensePlan& alone);
 
-  /// @param groups  Of the plan.
-  StepProfile profile(const PlanGroups& groups, const FabricCost&) const;
+/// Layers with which a stage of `layers` layers is lowered for the end of its step.
+int layers_lowered(const core::DensePlan&, int layers);
+
+/// The instructions of a stage's last block, lowered with few layers.
+class StepOutline {
+ public:
+  /// @param plan  step_structure() of a plan.
+  /// @param layers  layers_lowered().
+  StepOutline(const core::DensePlan& plan, StageEnds, int layers, const core::Model&,
+              const core::Job&);
+
+  /// The block of a stage of that many layers or more.
+  EndBlock block(int layers) const;
 
  private:
   struct Item {
     EndInstruction instruction;
-    std::optional<core::Collective> collective;
+    std::vector<std::uint32_t> waits;
+    std::vector<StagePart> gradients;
     std::optional<StagePart> part;  ///< Of the parameters that it works on.
+    /// Items in the same place of each iteration of a loop over the layers have one line.
+    std::size_t line = 0;
+    std::size_t layer() const { return static_cast<std::size_t>(part ? part->layer : 0); }
   };
-  /// A stage lowered with few layers.
-  struct Lowered {
-    int layers = 0;
-    core::Seconds begin;
-    MemoryByTerm persistent{};
-    std::vector<Item> items;
+  /// Items that go through the layers in order, up or down; or one item by itself.
+  struct Run {
+    std::size_t first = 0, end = 0;
+    bool loop = false, down = false;
   };
-  static Lowered lower(const StepQuestion&, int layers, const core::Model&, const core::Device&,
-                       const core::Job&);
-  static std::vector<Item> repeat_layers(const Lowered&, int layers);
+  void find_runs();
+  void set_lines(const Run&);
+  int layer_standing_in(int layer, int layers) const;
 
-  Lowered lowered_;
+  int layers_;
+  std::vector<Item> items_;
+  std::vector<Run> runs_;
+  std::size_t lines_ = 0;
+};
+
+/// The sizes of a stage's first and last blocks, and of its buffers.
+class StepSizes {
+ public:
+  /// @param plan  step_alone() of a plan.
+  /// @param layers  layers_lowered().
+  StepSizes(const core::DensePlan& plan, StageEnds, int layers, const core::Model&,
+            const core::Device&, const core::Job&);
+
+  /// @param block  StepOutline::block(layers), of the same plan.
+  /// @param groups  Of the plan.
+  StepProfile profile(int layers, const EndBlock& block, const PlanGroups& groups,
+                      const FabricCost&) const;
+
+ private:
+  /// A collective of the last block.
+  struct InGroup {
+    std::size_t action;
+    core::CollectiveKind kind;
+    core::GroupKind group;
+    core::Bytes bytes;
+    bool like(const InGroup& other) const {
+      return kind == other.kind && group == other.group && bytes == other.bytes;
+    }
+  };
+  void add_actions(const core::Role&, const core::Device&, core::DType precision);
+
+  int layers_;
+  core::Seconds begin_, begin_of_layer_;
+  MemoryByTerm persistent_{}, persistent_of_layer_{};
+  std::vector<core::Seconds> durations_;  ///< Of compute instructions; 0 for collectives.
+  std::vector<InGroup> collectives_;
 };
 
 }  // namespace orrery::costmodel

@@ -45,6 +45,13 @@ class DenseLowering {
     return stage_role(stage, passes[static_cast<std::size_t>(stage)]);
   }
 
+  Role lower_step(int stage) const {
+    Role role = named_role(stage);
+    const DecoderStage lowered = stage_of(role, stage);
+    role.blocks = {lowered.begin(), lowered.step()};
+    return role;
+  }
+
   Role lower_stage_like(const Role& twin, int stage) const {
     Role role = stage_blocks(stage);
     role.step = twin.step;
@@ -106,12 +113,22 @@ class DenseLowering {
     return result;
   }
 
-  /// Blocks: begin; forward and backward (or its two halves) of each chunk; step.
-  Role stage_blocks(int stage) const {
+  static Role named_role(int stage) {
     Role role;
     role.name = "stage " + std::to_string(stage);
+    return role;
+  }
+
+  /// Adds a stage's slots, buffers and parameters to its role.
+  DecoderStage stage_of(Role& role, int stage) const {
     const StageSlots slots = stage_slots(stage, role);
-    const DecoderStage lowered(model_, plan_, job_, slice(stage), slots, role);
+    return {model_, plan_, job_, slice(stage), slots, role};
+  }
+
+  /// Blocks: begin; forward and backward (or its two halves) of each chunk; step.
+  Role stage_blocks(int stage) const {
+    Role role = named_role(stage);
+    const DecoderStage lowered = stage_of(role, stage);
     role.blocks = {lowered.begin()};
     for (int chunk = 0; chunk < plan_.virtual_stages; ++chunk) {
       role.blocks.push_back(lowered.forward(chunk));
@@ -218,6 +235,10 @@ Program lower(const Plan& plan, const Model& model, const Cluster& cluster, cons
 
 Role lower_stage(const Plan& plan, const Model& model, const Job& job, int stage) {
   return DenseLowering(plan, model, job).lower_stage(stage);
+}
+
+Role lower_step(const Plan& plan, const Model& model, const Job& job, int stage) {
+  return DenseLowering(plan, model, job).lower_step(stage);
 }
 
 Role lower_stage_like(const Role& twin, const Plan& plan, const Model& model, const Job& job,

@@ -17,7 +17,11 @@ Program lower(const Plan&, const Model&, const Cluster&, const Job&);
 /// stage costs, whatever ranks it runs on. It depends on no other stage's number of layers.
 Role lower_stage(const Plan&, const Model&, const Job&, int stage);
 
-/// The same for a plan that differs from that of `twin` in its microbatch alone: what waits for what
+/// A stage's buffers and parameters with its first and its last block alone, in that order, and
+/// without waits: for who asks what a step's end costs. Those of lower_stage(), a fraction of its work.
+Role lower_step(const Plan&, const Model&, const Job&, int stage);
+
+/// As lower_stage(), for a plan that differs from that of `twin` in its microbatch alone: what waits for what
 /// and when buffers end is the twin's, not derived again, which is most of the work.
 Role lower_stage_like(const Role& twin, const Plan&, const Model&, const Job&, int stage);
 

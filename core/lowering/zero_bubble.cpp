@@ -63,6 +63,13 @@ class Scheduler {
     });
   }
 
+  /// k of each stage.
+  std::vector<int> most_ahead(const Choices& choices) const {
+    std::vector<int> all;
+    for (int s = 0; s < p_; ++s) all.push_back(most_ahead(s, choices));
+    return all;
+  }
+
   Length length() const {
     Length length{0, 0};
     for (const Stage& s : stages_) {
@@ -247,10 +254,15 @@ Passes zero_bubble_passes(int stages, int microbatches, const PassTimes& times, 
   const Length of_h1 = length_of(h1, {times.forward.value, times.input_grad.value,
                                       times.weight_grad.value, times.message.value});
   consider(std::move(h1), of_h1);
+  std::vector<std::vector<int>> tried;
   for (const bool round_up : {false, true}) {
     for (const bool reserve : {false, true}) {
+      Scheduler scheduler(stages, microbatches, times, limit);
+      std::vector<int> most_ahead = scheduler.most_ahead({round_up, reserve});
+      // Both roundings are often the same, and so is what is reserved where memory is ample.
+      if (std::find(tried.begin(), tried.end(), most_ahead) != tried.end()) continue;
+      tried.push_back(std::move(most_ahead));
       for (const bool delay : {false, true}) {
-        Scheduler scheduler(stages, microbatches, times, limit);
         if (!scheduler.run({round_up, reserve, delay})) continue;
         const Length length = scheduler.length();
         consider(scheduler.take(), length);

@@ -70,10 +70,10 @@ double kept_per_layer(const Shape& shape, const Mode& mode, int tensor) {
   plan.sequence_parallel = mode.sequence_parallel && tensor > 1;
   const core::Cluster cluster = cpu_cluster(8);
   const core::Model named{shape.name, model, std::nullopt};
-  const StageQuestion question{passes_alone(plan), {false, false}, GroupCosts(cluster).of(plan)};
+  const StagePasses passes(passes_alone(plan), {false, false}, named, job,
+                           cluster.node_type(0).device);
   const StageProfile profile =
-      profile_stage(question, StageTwins(named, job), cluster.node_type(0).device,
-                    fabric_cost(cluster), job.precision);
+      passes.profile(plan.microbatch, GroupCosts(cluster).of(plan), fabric_cost(cluster));
   return total(profile.memory_per_layer.saved).value;
 }
 

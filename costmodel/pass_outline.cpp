@@ -1,0 +1,202 @@
+#include "costmodel/pass_outline.h"
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+#include <utility>
+
+#include "core/error.h"
+#include "costmodel/compute_cost.h"
+
+namespace orrery::costmodel {
+namespace {
+
+using core::Seconds;
+
+core::Compute compute_of(core::Operator op, core::DType precision) {
+  return {op, core::work_of(op, core::dtype_bytes(precision))};
+}
+
+/// Operators of one model's stage that agree in it are the same.
+auto likeness(const core::Operator& op, core::DType precision) {
+  const core::Work work = compute_of(op, precision).work;
+  const std::vector<core::MatmulShape> products = core::matmuls_of(op);
+  const core::MatmulShape shape = products.empty() ? core::MatmulShape{} : products.front();
+  return std::tuple(op.index(), work.matmul, work.vector, work.memory, shape.m, shape.n, shape.k);
+}
+
+bool alike(const PassAction& a, const PassAction& b, core::DType precision) {
+  if (a.what.index() != b.what.index()) return false;
+  if (const auto* op = std::get_if<core::Operator>(&a.what)) {
+    return likeness(*op, precision) == likeness(std::get<core::Operator>(b.what), precision);
+  }
+  if (const auto* group = std::get_if<PassAction::InGroup>(&a.what)) {
+    const auto& other = std::get<PassAction::InGroup>(b.what);
+    return std::tuple(group->kind, group->group, group->bytes) ==
+           std::tuple(other.kind, other.group, other.bytes);
+  }
+  return std::get<PassAction::Hop>(a.what).bytes == std::get<PassAction::Hop>(b.what).bytes;
+}
+
+/// Bytes of a message or collective.
+core::Bytes bytes_of(const core::Operation& operation) {
+  if (const auto* collective = std::get_if<core::Collective>(&operation)) return collective->bytes;
+  if (const auto* send = std::get_if<core::Send>(&operation)) return send->bytes;
+  if (const auto* receive = std::get_if<core::Receive>(&operation)) return receive->bytes;
+  return core::Bytes(0);
+}
+
+std::optional<core::Channel> channel_of(const core::Operation& operation) {
+  if (const auto* send = std::get_if<core::Send>(&operation)) return send->channel;
+  if (const auto* receive = std::get_if<core::Receive>(&operation)) return receive->channel;
+  return std::nullopt;
+}
+
+/// Where a timing keeps when the gradients of a part are complete, if it does.
+std::optional<Seconds>* completion(PassTiming& timing, StagePart part) {
+  switch (part.kind) {
+    case StagePart::Kind::Embedding:
+      return &timing.embedding;
+    case StagePart::Kind::Head:
+      return &timing.head;
+    case StagePart::Kind::Layer:
+      if (part.layer > 1) return nullptr;
+      return part.layer == 0 ? &timing.first_layer : &timing.second_layer;
+  }
+  core::check_failed("StagePart", "unknown part", __FILE__, __LINE__);
+}
+
+}  // namespace
+
+core::Operator with_rows_times(core::Operator op, int times) {
+  std::visit(
+      [times](auto& o) {
+        if constexpr (requires { o.rows; }) o.rows *= times;
+        if constexpr (requires { o.tokens; }) o.tokens *= times;
+        if constexpr (requires { o.sequences; }) o.sequences *= times;
+      },
+      op);
+  return op;
+}
+
+PassTiming timing_of(const PassOutline& pass, const std::vector<Seconds>& durations) {
+  PassTiming result;
+  std::array<Seconds, core::kStreams> free{};
+  std::vector<Seconds> ends(pass.items.size());
+  bool began = false;
+  Seconds last;
+  std::uint32_t wait = 0;
+  for (std::size_t i = 0; i < pass.items.size(); ++i) {
+    const PassItem& item = pass.items[i];
+    Seconds& stream = free[static_cast<std::size_t>(item.stream)];
+    for (; wait < item.waits_end; ++wait) stream = std::max(stream, ends[pass.waits[wait]]);
+    const Seconds duration = item.action ? durations[*item.action] : Seconds(0);
+    stream += duration;
+    ends[i] = stream;
+    if (item.completes) {
+      if (std::optional<Seconds>* done = completion(result, *item.completes)) {
+        *done = std::max(done->value_or(Seconds(0)), stream);
+      }
+    }
+    if (item.stream != core::Stream::Compute) continue;
+    last = duration;
+    result.compute += duration;
+    // The first instruction of the pass proper starts where its recomputation ended.
+    if (!began && !item.recomputes) {
+      began = true;
+      result.ahead = stream - duration;
+    }
+    if (item.recomputes) result.recompute += duration;
+  }
+  result.makespan = free[static_cast<std::size_t>(core::Stream::Compute)];
+  result.issued = pass.issued + last;
+  return result;
+}
+
+std::size_t StageOutliner::index_of(PassAction action) {
+  const auto same = [&](const PassAction& other) { return alike(action, other, precision_); };
+  const auto known = std::find_if(actions_.begin(), actions_.end(), same);
+  const auto index = static_cast<std::size_t>(known - actions_.begin());
+  if (known == actions_.end()) actions_.push_back(std::move(action));
+  return index;
+}
+
+std::optional<std::size_t> StageOutliner::action_of(const core::Instruction& one,
+                                                    const core::Instruction& two,
+                                                    const core::Role& role) {
+  if (one.stream == core::Stream::Host) return std::nullopt;
+  if (const auto* compute = std::get_if<core::Compute>(&one.operation)) {
+    return index_of({compute->op});
+  }
+  const ScaledBytes bytes = scaled_bytes(bytes_of(one.operation), bytes_of(two.operation));
+  if (const auto* collective = std::get_if<core::Collective>(&one.operation)) {
+    const core::GroupKind group = role.group_slots[collective->group.index()];
+    return index_of({PassAction::InGroup{collective->kind, group, bytes}});
+  }
+  // Keys and values go round the context group within a pass; other messages are the pipeline's.
+  if (channel_of(one.operation) != core::Channel::Context) return std::nullopt;
+  return index_of({PassAction::Hop{bytes}});
+}
+
+PassOutline StageOutliner::outline(const core::Block& one, const core::Block& two,
+                                   const core::Role& role) {
+  PassOutline result;
+  Seconds issued;
+  for (std::size_t i = 0; i < one.instructions.size(); ++i) {
+    const core::Instruction& instruction = one.instructions[i];
+    for (const int wait : instruction.waits) {
+      result.waits.push_back(static_cast<std::uint32_t>(wait));
+    }
+    result.items.push_back({.stream = instruction.stream,
+                            .recomputes = instruction.pass == core::Pass::Recompute,
+                            .action = action_of(instruction, two.instructions[i], role),
+                            .waits_end = static_cast<std::uint32_t>(result.waits.size()),
+                            .completes = part_of(instruction.writes, role.parameters, false)});
+    issued += issue_time(instruction, device_, precision_);
+    if (instruction.stream == core::Stream::Compute) result.issued = issued;
+  }
+  return result;
+}
+
+StageOutline StageOutliner::outline(const core::Role& one, const core::Role& two) {
+  StageOutline result;
+  const std::vector<const core::Block*> of_one = pass_blocks(one);
+  const std::vector<const core::Block*> of_two = pass_blocks(two);
+  for (std::size_t i = 0; i < of_one.size(); ++i) {
+    result.passes.push_back(outline(*of_one[i], *of_two[i], one));
+    for (std::size_t k = 0; k < of_one[i]->instructions.size(); ++k) {
+      const core::Operation& operation = of_one[i]->instructions[k].operation;
+      const auto* send = std::get_if<core::Send>(&operation);
+      if (send == nullptr || send->channel == core::Channel::Context) continue;
+      const ScaledBytes bytes =
+          scaled_bytes(send->bytes, bytes_of(of_two[i]->instructions[k].operation));
+      if (bytes.at(1.0) > result.message.at(1.0)) result.message = bytes;
+    }
+  }
+  return result;
+}
+
+Seconds StageOutliner::duration(const PassAction& action, int scale, const PlanGroups& groups,
+                                const FabricCost& fabric) const {
+  if (const auto* op = std::get_if<core::Operator>(&action.what)) {
+    return compute_time(compute_of(with_rows_times(*op, scale), precision_), device_, precision_);
+  }
+  if (const auto* collective = std::get_if<PassAction::InGroup>(&action.what)) {
+    return collective_time(collective->kind, collective->bytes.at(scale),
+                           groups.of(collective->group), fabric);
+  }
+  return ring_hop_time(std::get<PassAction::Hop>(action.what).bytes.at(scale),
+                       groups.of(core::GroupKind::Context).shared, fabric);
+}
+
+std::vector<Seconds> StageOutliner::durations(int scale, const PlanGroups& groups,
+                                              const FabricCost& fabric) const {
+  std::vector<Seconds> result;
+  result.reserve(actions_.size());
+  for (const PassAction& action : actions_) {
+    result.push_back(duration(action, scale, groups, fabric));
+  }
+  return result;
+}
+
+}  // namespace orrery::costmodel

@@ -1,0 +1,98 @@
+#pragma once
+// The passes of a lowered stage, reduced to what their times depend on: read off its instructions
+// once, then timed for any microbatch and any placement of its groups by arithmetic. An operator of
+// a larger microbatch is the lowered one with more rows; what waits for what is the same.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "core/cluster.h"
+#include "core/program.h"
+#include "core/units.h"
+#include "costmodel/group_cost.h"
+#include "costmodel/lowered_stage.h"
+#include "costmodel/pass_memory.h"
+
+namespace orrery::costmodel {
+
+/// The operator on `times` as many rows.
+core::Operator with_rows_times(core::Operator, int times);
+
+/// What takes the time of an item, stored once for all items that are alike.
+struct PassAction {
+  struct InGroup {
+    core::CollectiveKind kind;
+    core::GroupKind group;
+    ScaledBytes bytes;
+  };
+  struct Hop {  ///< To the next in the context group.
+    ScaledBytes bytes;
+  };
+  std::variant<core::Operator, InGroup, Hop> what;
+};
+
+/// An instruction of a pass.
+struct PassItem {
+  core::Stream stream = core::Stream::Compute;
+  bool recomputes = false;
+  std::optional<std::size_t> action;  ///< Without one it takes no time of its stage.
+  std::uint32_t waits_end = 0;        ///< Of its waits in PassOutline::waits, after the last item's.
+  std::optional<StagePart> completes;  ///< It adds to the gradients of this part.
+};
+
+struct PassOutline {
+  std::vector<PassItem> items;
+  std::vector<std::uint32_t> waits;  ///< Earlier items, by item.
+  core::Seconds issued;              ///< What the host needs to issue all of its last kernel.
+};
+
+/// What a pass takes.
+struct PassTiming {
+  core::Seconds makespan;  ///< Until the compute stream is done.
+  core::Seconds issued;    ///< Until it would be if the device took no time but for the last kernel.
+  core::Seconds compute, recompute;
+  core::Seconds ahead;  ///< Recomputation before the pass proper.
+  /// When the gradients of these parts are complete; absent where the pass adds nothing to them.
+  std::optional<core::Seconds> embedding, first_layer, second_layer, head;
+};
+
+/// Runs a pass's streams, each in order, with every wait; what other stages and the data bring is
+/// there in time.
+/// @param durations  Of the actions.
+PassTiming timing_of(const PassOutline&, const std::vector<core::Seconds>& durations);
+
+/// A stage lowered by itself.
+struct StageOutline {
+  std::vector<PassOutline> passes;  ///< Forward, backward and, where they are split off, weight gradients.
+  ScaledBytes message;              ///< The largest to a neighbouring stage.
+};
+
+/// Outlines of the stages of one model, device and kind of plan.
+class StageOutliner {
+ public:
+  StageOutliner(const core::Device& device, core::DType precision)
+      : device_(device), precision_(precision) {}
+
+  /// @param one, two  The stage lowered with some microbatch and with twice it.
+  StageOutline outline(const core::Role& one, const core::Role& two);
+
+  /// By PassItem::action, of all stages outlined so far.
+  /// @param scale  The microbatch, in units of the lowered one.
+  std::vector<core::Seconds> durations(int scale, const PlanGroups&, const FabricCost&) const;
+
+ private:
+  PassOutline outline(const core::Block& one, const core::Block& two, const core::Role&);
+  std::optional<std::size_t> action_of(const core::Instruction& one, const core::Instruction& two,
+                                       const core::Role&);
+  std::size_t index_of(PassAction);
+  core::Seconds duration(const PassAction&, int scale, const PlanGroups&, const FabricCost&) const;
+
+  const core::Device& device_;
+  core::DType precision_;
+  std::vector<PassAction> actions_;
+};
+
+}  // namespace orrery::costmodel

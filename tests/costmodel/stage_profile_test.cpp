@@ -1,0 +1,192 @@
+// What is read off a stage once and scaled, against the stage lowered as it is.
+
+#include "costmodel/stage_profile.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "core/operator.h"
+#include "costmodel/compute_cost.h"
+#include "tests/costmodel/small_inputs.h"
+
+namespace orrery::costmodel {
+namespace {
+
+using core::Seconds;
+
+struct Case {
+  std::string name;
+  core::DensePlan plan;
+  core::Cluster cluster;
+};
+
+/// Ranks that are GPUs with a host to issue their kernels.
+core::Cluster gpu_cluster(int ranks) {
+  core::Cluster cluster = cpu_cluster(ranks);
+  cluster.groups[0].type.device.kind = core::DeviceKind::Gpu;
+  cluster.groups[0].type.device.gap = core::Seconds(1e-6);
+  return cluster;
+}
+
+/// Tensor, context and sharded stages with every kind of recomputation and attention.
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  const auto add = [&](const std::string& name, auto change) {
+    core::DensePlan plan;
+    change(plan);
+    all.push_back({name, plan, cpu_cluster(plan.devices())});
+    all.push_back({name + " on GPUs", plan, gpu_cluster(plan.devices())});
+  };
+  using Plan = core::DensePlan;
+  const auto tensor = [](Plan& p) { p.tensor = 4; };
+  add("plain", [](Plan&) {});
+  add("tensor", tensor);
+  add("sequence parallel", [&](Plan& p) { tensor(p), p.sequence_parallel = true; });
+  add("full", [&](Plan& p) { tensor(p), p.recompute = core::Recompute::Full; });
+  add("whole", [&](Plan& p) {
+    tensor(p), p.recompute = core::Recompute::Full, p.recompute_whole = true;
+  });
+  add("one layer", [](Plan& p) {
+    p.recompute = core::Recompute::Full, p.recompute_layers = 1;
+  });
+  add("selective", [&](Plan& p) {
+    tensor(p), p.recompute = core::Recompute::Selective, p.attention = core::AttentionKind::Plain;
+  });
+  add("split", [&](Plan& p) { tensor(p), p.schedule = core::PipelineSchedule::ZeroBubbleH1; });
+  add("split, sequence parallel", [&](Plan& p) {
+    tensor(p), p.sequence_parallel = true, p.schedule = core::PipelineSchedule::ZeroBubbleH1;
+  });
+  add("zero 2", [](Plan& p) { p.sharding = 2, p.sharding_stage = 2; });
+  add("zero 3", [&](Plan& p) { tensor(p), p.sharding = 2, p.sharding_stage = 3; });
+  for (const auto method : {core::ContextMethod::Ring, core::ContextMethod::AllToAll}) {
+    add("context", [method](Plan& p) {
+      p.context = 2, p.context_method = method;
+      p.axis_order.insert(p.axis_order.begin() + 1, core::Axis::Context);
+    });
+  }
+  return all;
+}
+
+/// How long an instruction takes, asked of the instruction itself.
+Seconds duration_of(const core::Instruction& instruction, const core::Role& role,
+                    const PlanGroups& groups, const core::Cluster& cluster, core::DType precision) {
+  const FabricCost fabric = fabric_cost(cluster);
+  if (instruction.stream == core::Stream::Host) return Seconds(0);
+  if (const auto* compute = std::get_if<core::Compute>(&instruction.operation)) {
+    return compute_time(*compute, cluster.node_type(0).device, precision);
+  }
+  if (const auto* collective = std::get_if<core::Collective>(&instruction.operation)) {
+    return collective_time(collective->kind, collective->bytes,
+                           groups.of(role.group_slots[collective->group.index()]), fabric);
+  }
+  const auto* send = std::get_if<core::Send>(&instruction.operation);
+  const auto* receive = std::get_if<core::Receive>(&instruction.operation);
+  const core::Channel channel = send != nullptr ? send->channel : receive->channel;
+  if (channel != core::Channel::Context) return Seconds(0);
+  return ring_hop_time(send != nullptr ? send->bytes : receive->bytes,
+                       groups.of(core::GroupKind::Context).shared, fabric);
+}
+
+/// When the compute stream is done with a block: every instruction after those of its stream and those
+/// that it waits for.
+Seconds makespan(const core::Block& block, const core::Role& role, const PlanGroups& groups,
+                 const core::Cluster& cluster, core::DType precision) {
+  std::array<Seconds, core::kStreams> free{};
+  std::vector<Seconds> ends;
+  for (const core::Instruction& instruction : block.instructions) {
+    Seconds& stream = free[static_cast<std::size_t>(instruction.stream)];
+    for (const int wait : instruction.waits) {
+      stream = std::max(stream, ends[static_cast<std::size_t>(wait)]);
+    }
+    stream += duration_of(instruction, role, groups, cluster, precision);
+    ends.push_back(stream);
+  }
+  return free[static_cast<std::size_t>(core::Stream::Compute)];
+}
+
+// The stage is lowered with the smallest microbatch and scaled; here it is lowered with three and
+// four layers (what is read off has two and three) and the microbatch itself, and each pass replayed.
+TEST(StageProfile, IsThatOfTheStageLoweredWithItsMicrobatch) {
+  core::Job job = small_job();
+  job.precision = core::DType::BFloat16;
+  for (const core::Transformer& transformer : {small_gpt2(), small_llama()}) {
+    const core::Model model{"small", transformer, std::nullopt};
+    for (const Case& c : cases()) {
+      const PlanGroups groups = GroupCosts(c.cluster).of(c.plan);
+      for (const StageEnds ends :
+           {StageEnds{true, true}, {true, false}, {false, false}, {false, true}}) {
+        const StagePasses passes(passes_alone(c.plan), ends, model, job,
+                                 c.cluster.node_type(0).device);
+        for (const int microbatch : {1, 2, 3, 8, 96}) {
+          const StageProfile profile =
+              passes.profile(microbatch, groups, fabric_cost(c.cluster));
+          core::DensePlan plan = c.plan;
+          plan.microbatch = microbatch;
+          for (const int layers : {3, 4}) {
+            const core::Role role = lowered_stage(plan, ends, layers, model, job);
+            const auto blocks = pass_blocks(role);
+            const PassTime* of_passes[] = {&profile.forward, &profile.backward,
+                                           &profile.weight_grad};
+            for (std::size_t i = 0; i < blocks.size(); ++i) {
+              const double device = of_passes[i]->makespan.device.at(layers).value;
+              const double lowered =
+                  makespan(*blocks[i], role, groups, c.cluster, job.precision).value;
+              EXPECT_NEAR(device / lowered, 1.0, 1e-9)
+                  << c.name << " microbatch " << microbatch << " pass " << i;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// To the last bit: the outline of a stage with k sequences, and that of a stage with one scaled by k.
+TEST(PassOutline, ScalesToTheLastBit) {
+  const core::Job job = small_job();
+  const core::Model model{"small", small_gpt2(), std::nullopt};
+  for (const Case& c : cases()) {
+    const core::Device& device = c.cluster.node_type(0).device;
+    const PlanGroups groups = GroupCosts(c.cluster).of(c.plan);
+    const FabricCost fabric = fabric_cost(c.cluster);
+    const StageTwins smallest = lowered_twins(c.plan, {}, 3, model, job);
+    for (const int scale : {2, 5, 64}) {
+      core::DensePlan plan = c.plan;
+      plan.microbatch = scale * smallest.microbatch;
+      const core::Role larger = lowered_stage(plan, {}, 3, model, job);
+      plan.microbatch *= 2;
+      const core::Role twice = lowered_stage(plan, {}, 3, model, job);
+      StageOutliner scaled(device, job.precision), lowered(device, job.precision);
+      const StageOutline a = scaled.outline(smallest.one, smallest.two);
+      const StageOutline b = lowered.outline(larger, twice);
+      const auto of_a = scaled.durations(scale, groups, fabric);
+      const auto of_b = lowered.durations(1, groups, fabric);
+      for (std::size_t i = 0; i < a.passes.size(); ++i) {
+        const PassTiming x = timing_of(a.passes[i], of_a);
+        const PassTiming y = timing_of(b.passes[i], of_b);
+        EXPECT_EQ(x.makespan, y.makespan) << c.name;
+        EXPECT_EQ(x.issued, y.issued) << c.name;
+        EXPECT_EQ(x.compute, y.compute) << c.name;
+        EXPECT_EQ(x.recompute, y.recompute) << c.name;
+        EXPECT_EQ(x.ahead, y.ahead) << c.name;
+        EXPECT_EQ(x.head, y.head) << c.name;
+        EXPECT_EQ(x.second_layer, y.second_layer) << c.name;
+      }
+      const PassMemory m = scaled_pass_memory(smallest.one, smallest.two).at(scale);
+      const PassMemory n = scaled_pass_memory(larger, twice).at(1);
+      EXPECT_EQ(m.forward.peak, n.forward.peak) << c.name;
+      EXPECT_EQ(m.backward.peak, n.backward.peak) << c.name;
+      EXPECT_EQ(m.weight_grad.peak, n.weight_grad.peak) << c.name;
+      EXPECT_EQ(m.saved, n.saved) << c.name;
+      EXPECT_EQ(m.kept, n.kept) << c.name;
+      EXPECT_EQ(m.standing, n.standing) << c.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace orrery::costmodel
