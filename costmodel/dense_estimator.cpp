@@ -86,9 +86,8 @@ const typename Map::mapped_type& DenseEstimator::known(Map& map, const typename 
 
 const StagePasses& DenseEstimator::stage_passes(const core::DensePlan& alone,
                                                 StageEnds ends) const {
-  return known(stage_passes_, {alone, ends}, [&] {
-    return StagePasses(alone, ends, model_, job_, device_);
-  });
+  return known(stage_passes_, {alone, ends},
+               [&] { return StagePasses(alone, ends, model_, job_, device_); });
 }
 
 const StageProfile& DenseEstimator::profile(const core::DensePlan& plan, StageEnds ends) const {
@@ -102,9 +101,8 @@ const StageProfile& DenseEstimator::profile(const core::DensePlan& plan, StageEn
 const StepSizes& DenseEstimator::step_sizes(const core::DensePlan& alone, StageEnds ends,
                                             int layers) const {
   const int few = layers_lowered(alone, layers);
-  return known(step_sizes_, {alone, ends, few}, [&] {
-    return StepSizes(alone, ends, few, model_, device_, job_);
-  });
+  return known(step_sizes_, {alone, ends, few},
+               [&] { return StepSizes(alone, ends, few, model_, device_, job_); });
 }
 
 const EndBlock& DenseEstimator::end_block(const core::DensePlan& alone, StageEnds ends,

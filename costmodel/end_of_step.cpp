@@ -69,7 +69,7 @@ class Progress {
   double slowdown_;
   Seconds finish_;
   std::array<Seconds, core::kStreams> free_{};
-  std::vector<Seconds> ends_;  ///< Of the instructions done.
+  std::vector<Seconds> ends_;              ///< Of the instructions done.
   std::size_t waits_ = 0, gradients_ = 0;  ///< Where the next one's begin.
   Seconds computing_;
 };

@@ -27,8 +27,8 @@ core::Role lowered_stage(const core::DensePlan& plan, StageEnds ends, int layers
                          const core::Model&, const core::Job&);
 
 /// Of the same role, buffers and parameters, the step's first block and its last (core::lower_step).
-core::Role lowered_step(const core::DensePlan& plan, StageEnds ends, int layers,
-                        const core::Model&, const core::Job&);
+core::Role lowered_step(const core::DensePlan& plan, StageEnds ends, int layers, const core::Model&,
+                        const core::Job&);
 
 /// A stage with the smallest microbatch whose rows its tensor group can share, and with twice it: what
 /// they differ in grows with the microbatch.

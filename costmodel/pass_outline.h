@@ -39,7 +39,7 @@ struct PassItem {
   core::Stream stream = core::Stream::Compute;
   bool recomputes = false;
   std::optional<std::size_t> action;  ///< Without one it takes no time of its stage.
-  std::uint32_t waits_end = 0;        ///< Of its waits in PassOutline::waits, after the last item's.
+  std::uint32_t waits_end = 0;  ///< Of its waits in PassOutline::waits, after the last item's.
   std::optional<StagePart> completes;  ///< It adds to the gradients of this part.
 };
 
@@ -52,7 +52,7 @@ struct PassOutline {
 /// What a pass takes.
 struct PassTiming {
   core::Seconds makespan;  ///< Until the compute stream is done.
-  core::Seconds issued;    ///< Until it would be if the device took no time but for the last kernel.
+  core::Seconds issued;  ///< Until it would be if the device took no time but for the last kernel.
   core::Seconds compute, recompute;
   core::Seconds ahead;  ///< Recomputation before the pass proper.
   /// When the gradients of these parts are complete; absent where the pass adds nothing to them.
@@ -66,8 +66,9 @@ PassTiming timing_of(const PassOutline&, const std::vector<core::Seconds>& durat
 
 /// A stage lowered by itself.
 struct StageOutline {
-  std::vector<PassOutline> passes;  ///< Forward, backward and, where they are split off, weight gradients.
-  ScaledBytes message;              ///< The largest to a neighbouring stage.
+  std::vector<PassOutline>
+      passes;           ///< Forward, backward and, where they are split off, weight gradients.
+  ScaledBytes message;  ///< The largest to a neighbouring stage.
 };
 
 /// Outlines of the stages of one model, device and kind of plan.

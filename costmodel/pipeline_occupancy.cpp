@@ -114,7 +114,8 @@ class Walk {
     const std::size_t end = passes_.size();
     for (std::size_t i = 0; i < end; ++i) {
       ChunkHolding& at = changes_[i * chunks_ + static_cast<std::size_t>(passes_[i].chunk)];
-      ChunkHolding& after = changes_[(i + 1) * chunks_ + static_cast<std::size_t>(passes_[i].chunk)];
+      ChunkHolding& after =
+          changes_[(i + 1) * chunks_ + static_cast<std::size_t>(passes_[i].chunk)];
       const PassKind kind = passes_[i].kind;
       if (kind == PassKind::Backward || kind == PassKind::InputGrad) --at.saved;
       if (kind == PassKind::WeightGrad) --at.kept;

@@ -263,8 +263,8 @@ class DenseSearch {
   }
 
   std::string does_not_fit(const Found& found) const {
-    return even_plan_does_not_fit(
-        plan_of(found.plan), estimator_.too_large(estimator_.fullest(found.plan), memory_));
+    return even_plan_does_not_fit(plan_of(found.plan),
+                                  estimator_.too_large(estimator_.fullest(found.plan), memory_));
   }
 
   void add_alternatives(SearchResult& result) const {

@@ -220,9 +220,9 @@ StepProfile StepSizes::profile(int layers, const EndBlock& block, const PlanGrou
   for (std::size_t i = 0; i < collectives_.size(); ++i) {
     const InGroup& collective = collectives_[i];
     // Iterations have the same few collectives.
-    const auto known = std::find_if(
-        collectives_.begin(), collectives_.begin() + static_cast<std::ptrdiff_t>(i),
-        [&](const InGroup& earlier) { return earlier.like(collective); });
+    const auto known =
+        std::find_if(collectives_.begin(), collectives_.begin() + static_cast<std::ptrdiff_t>(i),
+                     [&](const InGroup& earlier) { return earlier.like(collective); });
     result.durations[collective.action] =
         known != collectives_.begin() + static_cast<std::ptrdiff_t>(i)
             ? result.durations[known->action]

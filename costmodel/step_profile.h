@@ -27,7 +27,7 @@ namespace orrery::costmodel {
 /// An instruction of the step's last block.
 struct EndInstruction {
   core::Stream stream = core::Stream::Compute;
-  std::uint32_t action = 0;  ///< Of StepProfile::durations.
+  std::uint32_t action = 0;              ///< Of StepProfile::durations.
   std::optional<core::GroupKind> group;  ///< Of a collective, and of it alone.
   bool after_passes = false;             ///< Starts after the stage's last pass.
   /// Ends of what it waits for in EndBlock, which begins where the last instruction's ends: earlier

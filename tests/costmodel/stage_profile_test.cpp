@@ -47,12 +47,9 @@ std::vector<Case> cases() {
   add("tensor", tensor);
   add("sequence parallel", [&](Plan& p) { tensor(p), p.sequence_parallel = true; });
   add("full", [&](Plan& p) { tensor(p), p.recompute = core::Recompute::Full; });
-  add("whole", [&](Plan& p) {
-    tensor(p), p.recompute = core::Recompute::Full, p.recompute_whole = true;
-  });
-  add("one layer", [](Plan& p) {
-    p.recompute = core::Recompute::Full, p.recompute_layers = 1;
-  });
+  add("whole",
+      [&](Plan& p) { tensor(p), p.recompute = core::Recompute::Full, p.recompute_whole = true; });
+  add("one layer", [](Plan& p) { p.recompute = core::Recompute::Full, p.recompute_layers = 1; });
   add("selective", [&](Plan& p) {
     tensor(p), p.recompute = core::Recompute::Selective, p.attention = core::AttentionKind::Plain;
   });
@@ -122,8 +119,7 @@ TEST(StageProfile, IsThatOfTheStageLoweredWithItsMicrobatch) {
         const StagePasses passes(passes_alone(c.plan), ends, model, job,
                                  c.cluster.node_type(0).device);
         for (const int microbatch : {1, 2, 3, 8, 96}) {
-          const StageProfile profile =
-              passes.profile(microbatch, groups, fabric_cost(c.cluster));
+          const StageProfile profile = passes.profile(microbatch, groups, fabric_cost(c.cluster));
           core::DensePlan plan = c.plan;
           plan.microbatch = microbatch;
           for (const int layers : {3, 4}) {

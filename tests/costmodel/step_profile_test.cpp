@@ -57,8 +57,8 @@ std::string described(const EndBlock& block, const StepProfile& step, std::size_
   for (std::size_t g = i == 0 ? 0 : block.instructions[i - 1].gradients_end;
        g < instruction.gradients_end; ++g) {
     const StagePart part = block.gradients[g];
-    text += " part " + std::to_string(static_cast<int>(part.kind)) + " " +
-            std::to_string(part.layer);
+    text +=
+        " part " + std::to_string(static_cast<int>(part.kind)) + " " + std::to_string(part.layer);
   }
   return text;
 }
