@@ -130,8 +130,6 @@ std::string_view group_kind_name(GroupKind kind) {
       return "tensor";
     case GroupKind::Context:
       return "context";
-    case GroupKind::Pipeline:
-      return "pipeline";
     case GroupKind::Data:
       return "data";
     case GroupKind::Sharding:

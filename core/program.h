@@ -194,10 +194,6 @@ struct Instruction {
   std::vector<View> writes;
   std::vector<BufferId> frees;  ///< Instances that end with this instruction.
   std::vector<int> waits;       ///< Earlier instructions of the same block, on other streams.
-  /// Int32[1] buffer: the instruction does nothing where it holds 0 (an optimizer step skipped on
-  /// overflow). It still keeps its place in its stream. Compute instructions only; the simulator takes
-  /// them as executed.
-  std::optional<BufferId> guard;
 };
 
 /// The instructions of one pass of one stage (or the step's end), stored once.
@@ -305,17 +301,7 @@ struct EmbeddingShard {
 };
 
 /// What kind of ranks a group slot or a peer slot of a role stands for (for messages and reports).
-enum class GroupKind {
-  Tensor,
-  Context,
-  Pipeline,
-  Data,
-  Sharding,
-  Model,
-  World,
-  TiedEmbedding,
-  Servers
-};
+enum class GroupKind { Tensor, Context, Data, Sharding, Model, World, TiedEmbedding, Servers };
 std::string_view group_kind_name(GroupKind);
 
 struct Role {

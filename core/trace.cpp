@@ -26,8 +26,12 @@ std::string_view span_kind_name(SpanKind kind) {
       return "optimizer step";
     case SpanKind::TensorCommunication:
       return "tensor communication";
+    case SpanKind::ContextCommunication:
+      return "context communication";
     case SpanKind::PipelineCommunication:
       return "pipeline communication";
+    case SpanKind::ParameterGather:
+      return "parameter gather";
     case SpanKind::DataCommunication:
       return "data communication";
     case SpanKind::ParameterServer:
@@ -39,8 +43,52 @@ std::string_view span_kind_name(SpanKind kind) {
 }
 
 bool is_communication(SpanKind kind) {
-  return kind == SpanKind::TensorCommunication || kind == SpanKind::PipelineCommunication ||
-         kind == SpanKind::DataCommunication || kind == SpanKind::ParameterServer;
+  switch (kind) {
+    case SpanKind::TensorCommunication:
+    case SpanKind::ContextCommunication:
+    case SpanKind::PipelineCommunication:
+    case SpanKind::ParameterGather:
+    case SpanKind::DataCommunication:
+    case SpanKind::ParameterServer:
+      return true;
+    case SpanKind::Load:
+    case SpanKind::Forward:
+    case SpanKind::Recompute:
+    case SpanKind::Backward:
+    case SpanKind::WeightGrad:
+    case SpanKind::OptimizerStep:
+    case SpanKind::Serve:
+      return false;
+  }
+  ORRERY_CHECK(false, "no such span kind");
+}
+
+SpanKind communication_kind(Stream stream) {
+  switch (stream) {
+    case Stream::Tensor:
+      return SpanKind::TensorCommunication;
+    case Stream::Context:
+    case Stream::SendContext:
+    case Stream::ReceiveContext:
+      return SpanKind::ContextCommunication;
+    case Stream::SendActivation:
+    case Stream::ReceiveActivation:
+    case Stream::SendGradient:
+    case Stream::ReceiveGradient:
+      return SpanKind::PipelineCommunication;
+    case Stream::Gather:
+      return SpanKind::ParameterGather;
+    case Stream::Data:
+      return SpanKind::DataCommunication;
+    case Stream::ParameterServer:
+      return SpanKind::ParameterServer;
+    case Stream::Serve:
+      return SpanKind::Serve;
+    case Stream::Compute:
+    case Stream::Host:
+      ORRERY_CHECK(false, "no communication runs on this stream");
+  }
+  ORRERY_CHECK(false, "no such stream");
 }
 
 namespace {
@@ -68,21 +116,8 @@ SpanKind kind_of_pass(Pass pass) {
 }  // namespace
 
 SpanKind span_kind(const Instruction& instruction) {
-  struct Kind {
-    const Instruction& instruction;
-    SpanKind operator()(const Compute&) const { return kind_of_pass(instruction.pass); }
-    SpanKind operator()(const Collective&) const {
-      return instruction.stream == Stream::Tensor ? SpanKind::TensorCommunication
-                                                  : SpanKind::DataCommunication;
-    }
-    SpanKind operator()(const Send&) const { return SpanKind::PipelineCommunication; }
-    SpanKind operator()(const Receive&) const { return SpanKind::PipelineCommunication; }
-    SpanKind operator()(const Pull&) const { return SpanKind::ParameterServer; }
-    SpanKind operator()(const Push&) const { return SpanKind::ParameterServer; }
-    SpanKind operator()(const ServePull&) const { return SpanKind::Serve; }
-    SpanKind operator()(const ServePush&) const { return SpanKind::Serve; }
-  };
-  return std::visit(Kind{instruction}, instruction.operation);
+  const bool computes = std::holds_alternative<Compute>(instruction.operation);
+  return computes ? kind_of_pass(instruction.pass) : communication_kind(instruction.stream);
 }
 
 Seconds Trace::duration() const {

@@ -21,16 +21,23 @@ enum class SpanKind {
   Backward,
   WeightGrad,
   OptimizerStep,
-  TensorCommunication,
-  PipelineCommunication,
-  DataCommunication,
+  TensorCommunication,    ///< Within a tensor group, for a layer's products.
+  ContextCommunication,   ///< Between the ranks that share a sequence, for its attention.
+  PipelineCommunication,  ///< Activations and gradients between stages.
+  ParameterGather,        ///< Parameters just before they are used (ZeRO stage 3).
+  DataCommunication,      ///< Gradients reduced, updated parameters gathered, scalars of the step.
   ParameterServer,
   Serve
 };
-inline constexpr int kSpanKinds = 11;
+inline constexpr int kSpanKinds = 13;
 std::string_view span_kind_name(SpanKind);
-SpanKind span_kind(const Instruction&);
 bool is_communication(SpanKind);
+
+/// What the communications of a stream serve: each kind has its own streams. Not of Compute and
+/// Host, on which none runs (core::check_program).
+SpanKind communication_kind(Stream);
+/// Of a communication communication_kind() of its stream, of another instruction its pass.
+SpanKind span_kind(const Instruction&);
 
 /// One row of spans. A folded simulation runs one rank for many that are identical.
 struct Lane {

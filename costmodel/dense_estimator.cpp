@@ -458,11 +458,21 @@ Estimate DenseEstimator::add_up(const core::DensePlan& plan, const PlanPasses& a
   term(TimeTerm::Compute) = slowest_computing * m - recompute;
   term(TimeTerm::Recompute) = recompute;
   term(TimeTerm::Host) = (slowest.passes - device_passes) * m;
-  term(TimeTerm::TensorCommunication) = (device_passes - slowest_computing) * m;
+  const auto waits = [&](AffineSeconds Waits::*kind) {
+    Seconds sum;
+    for (const std::size_t c : slowest.chunks) {
+      const AlikeChunks& chunk = all_passes.chunks[c];
+      sum += chunk.profile->waits(kind, chunk.layers) * ranks_per_core_;
+    }
+    return sum * m;
+  };
+  term(TimeTerm::TensorCommunication) = waits(&Waits::tensor);
+  term(TimeTerm::ContextCommunication) = waits(&Waits::context);
+  term(TimeTerm::ParameterGather) = waits(&Waits::gather);
   term(TimeTerm::PipelineBubble) = without_messages - begin - slowest.passes * m;
   term(TimeTerm::PipelineCommunication) = pipeline_time - without_messages;
   term(TimeTerm::Optimizer) = begin + optimizer;
-  term(TimeTerm::GradientCommunication) = after - optimizer;
+  term(TimeTerm::GradientCommunication) = after - optimizer + waits(&Waits::data);
   result.speed_of_one =
       job_.global_batch / (all_computing * (1.0 * m * plan.tensor * plan.data_ways())).value;
   result.mfu = model_flops_per_token(*model_.transformer, job_.sequence) * job_.global_batch *
@@ -481,7 +491,8 @@ void add_rates(Estimate& estimate, const core::Device& device, const core::Job& 
   estimate.samples_per_second = job.global_batch / estimate.step.value;
   estimate.bubble_share = std::max(0.0, share(TimeTerm::PipelineBubble));  // Rounding.
   estimate.communication_share =
-      share(TimeTerm::TensorCommunication) + share(TimeTerm::PipelineCommunication) +
+      share(TimeTerm::TensorCommunication) + share(TimeTerm::ContextCommunication) +
+      share(TimeTerm::ParameterGather) + share(TimeTerm::PipelineCommunication) +
       share(TimeTerm::GradientCommunication) + share(TimeTerm::ParameterServer);
   estimate.scaling_efficiency =
       estimate.samples_per_second / (estimate.speed_of_one * estimate.devices);

@@ -17,6 +17,10 @@ std::string_view time_term_name(TimeTerm term) {
       return "host";
     case TimeTerm::TensorCommunication:
       return "tensor communication";
+    case TimeTerm::ContextCommunication:
+      return "context communication";
+    case TimeTerm::ParameterGather:
+      return "parameter gather";
     case TimeTerm::PipelineBubble:
       return "pipeline bubble";
     case TimeTerm::PipelineCommunication:

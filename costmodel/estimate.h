@@ -28,18 +28,22 @@ struct Infeasible {
 
 /// Parts of a step's time; they add up to it.
 enum class TimeTerm {
-  Compute,                ///< Forward and backward passes of the slowest stage.
-  Recompute,              ///< Of them, activations computed again.
-  Host,                   ///< What the host takes to issue kernels beyond what the device needs.
-  TensorCommunication,    ///< Exposed: the compute stream waits for the tensor group.
+  Compute,    ///< Forward and backward passes of the slowest stage.
+  Recompute,  ///< Of them, activations computed again.
+  Host,       ///< What the host takes to issue kernels beyond what the device needs.
+  // Exposed: a pass's compute stream waits for
+  TensorCommunication,    ///< the tensor group,
+  ContextCommunication,   ///< the ranks that share its sequences,
+  ParameterGather,        ///< parameters gathered just before they are used (ZeRO stage 3).
   PipelineBubble,         ///< Waiting for other stages, were messages free.
   PipelineCommunication,  ///< What messages between stages add.
-  GradientCommunication,  ///< Exposed: reduction of gradients, gathering of parameters, scalars.
+  GradientCommunication,  ///< Exposed: reduction of gradients within the passes and after them,
+                          ///< gathering of updated parameters, scalars.
   Optimizer,              ///< Zeroing gradients, their norm, the update.
   ParameterServer,        ///< Exposed: pulls, pushes and the servers' updates.
   Load                    ///< Exposed: reading samples, finding unique keys.
 };
-inline constexpr int kTimeTerms = 10;
+inline constexpr int kTimeTerms = 12;
 std::string_view time_term_name(TimeTerm);
 using TimeByTerm = std::array<core::Seconds, kTimeTerms>;
 

@@ -70,6 +70,27 @@ std::string tensor_text(const Context& c) {
       library_text(c.fabric));
 }
 
+std::string context_text(const Context& c) {
+  if (!c.is_dense() || c.dense().context == 1) return "no context parallelism";
+  const core::DensePlan& d = c.dense();
+  if (d.context_method == core::ContextMethod::Ring) {
+    return fmt::format(
+        "keys and values go round {} devices in each layer's attention, and once more backward, "
+        "where their gradients follow them; only what attention does not hide",
+        d.context);
+  }
+  return fmt::format("2 all-to-alls per layer forward and 2 backward over {} devices, {}",
+                     d.context, library_text(c.fabric));
+}
+
+std::string gather_text(const Context& c) {
+  if (!c.is_dense() || c.dense().sharding_stage < 3) return "parameters are not gathered";
+  return fmt::format(
+      "parameters gathered over {} devices before each forward and each backward pass of a layer; "
+      "only what compute does not hide",
+      c.dense().sharding);
+}
+
 std::string bubble_text(const Context& c) {
   if (!c.is_dense() || c.dense().pipeline == 1) return "no pipeline";
   const int p = c.dense().pipeline;
@@ -125,6 +146,10 @@ std::string time_text(TimeTerm term, const Context& c) {
       return host_text(c);
     case TimeTerm::TensorCommunication:
       return tensor_text(c);
+    case TimeTerm::ContextCommunication:
+      return context_text(c);
+    case TimeTerm::ParameterGather:
+      return gather_text(c);
     case TimeTerm::PipelineBubble:
       return bubble_text(c);
     case TimeTerm::PipelineCommunication:

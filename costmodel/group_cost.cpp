@@ -19,7 +19,6 @@ core::Seconds collective_time(core::CollectiveKind kind, core::Bytes bytes, cons
 
 bool crosses_stages(GroupKind kind) {
   switch (kind) {
-    case GroupKind::Pipeline:
     case GroupKind::Model:
     case GroupKind::World:
     case GroupKind::TiedEmbedding:

@@ -1,7 +1,6 @@
 #include "costmodel/pass_outline.h"
 
 #include <algorithm>
-#include <array>
 #include <tuple>
 #include <utility>
 
@@ -89,7 +88,18 @@ PassTiming timing_of(const PassOutline& pass, const std::vector<Seconds>& durati
   for (std::size_t i = 0; i < pass.items.size(); ++i) {
     const PassItem& item = pass.items[i];
     Seconds& stream = free[static_cast<std::size_t>(item.stream)];
-    for (; wait < item.waits_end; ++wait) stream = std::max(stream, ends[pass.waits[wait]]);
+    const Seconds was_free = stream;
+    core::Stream awaited = item.stream;
+    for (; wait < item.waits_end; ++wait) {
+      const std::uint32_t other = pass.waits[wait];
+      if (ends[other] <= stream) continue;
+      stream = ends[other];
+      awaited = pass.items[other].stream;
+    }
+    if (item.stream == core::Stream::Compute && stream > was_free) {
+      const core::SpanKind kind = core::communication_kind(awaited);
+      result.waits[static_cast<std::size_t>(kind)] += stream - was_free;
+    }
     const Seconds duration = item.action ? durations[*item.action] : Seconds(0);
     stream += duration;
     ends[i] = stream;

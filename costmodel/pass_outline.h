@@ -3,6 +3,7 @@
 // once, then timed for any microbatch and any placement of its groups by arithmetic. An operator of
 // a larger microbatch is the lowered one with more rows; what waits for what is the same.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -11,6 +12,7 @@
 
 #include "core/cluster.h"
 #include "core/program.h"
+#include "core/trace.h"
 #include "core/units.h"
 #include "costmodel/group_cost.h"
 #include "costmodel/lowered_stage.h"
@@ -54,6 +56,8 @@ struct PassTiming {
   core::Seconds makespan;  ///< Until the compute stream is done.
   core::Seconds issued;  ///< Until it would be if the device took no time but for the last kernel.
   core::Seconds compute, recompute;
+  /// Of the compute stream, by what it waits for: of all that an item waits for, what ends last.
+  std::array<core::Seconds, core::kSpanKinds> waits{};
   core::Seconds ahead;  ///< Recomputation before the pass proper.
   /// When the gradients of these parts are complete; absent where the pass adds nothing to them.
   std::optional<core::Seconds> embedding, first_layer, second_layer, head;

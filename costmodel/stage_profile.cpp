@@ -18,10 +18,18 @@ AffineSeconds affine(int fewer, Seconds of_fewer, Seconds of_one_more) {
 }
 
 PassTime pass_time(int fewer, const PassTiming& a, const PassTiming& b) {
+  const auto waits = [&](core::SpanKind kind) {
+    const auto k = static_cast<std::size_t>(kind);
+    return affine(fewer, a.waits[k], b.waits[k]);
+  };
   return {.makespan = {.device = affine(fewer, a.makespan, b.makespan),
                        .host = affine(fewer, a.issued, b.issued)},
           .compute = affine(fewer, a.compute, b.compute),
-          .recompute = affine(fewer, a.recompute, b.recompute)};
+          .recompute = affine(fewer, a.recompute, b.recompute),
+          .waits = {.tensor = waits(core::SpanKind::TensorCommunication),
+                    .context = waits(core::SpanKind::ContextCommunication),
+                    .gather = waits(core::SpanKind::ParameterGather),
+                    .data = waits(core::SpanKind::DataCommunication)}};
 }
 
 GradientTimes gradient_times(int fewer, const PassTiming& a, const PassTiming& b) {
@@ -84,6 +92,11 @@ Seconds StageProfile::passes(int layers) const {
 Seconds StageProfile::device_passes(int layers) const {
   return forward.makespan.device.at(layers) + backward.makespan.device.at(layers) +
          weight_grad.makespan.device.at(layers);
+}
+
+Seconds StageProfile::waits(AffineSeconds Waits::*kind, int layers) const {
+  return (forward.waits.*kind).at(layers) + (backward.waits.*kind).at(layers) +
+         (weight_grad.waits.*kind).at(layers);
 }
 
 core::DensePlan passes_alone(const core::DensePlan& plan) {

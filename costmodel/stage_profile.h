@@ -38,11 +38,18 @@ struct Makespan {
   core::Seconds at(int layers) const { return std::max(device.at(layers), host.at(layers)); }
 };
 
+/// How long a pass's compute stream waits, by what it waits for: of all instructions that one of the
+/// compute stream waits for, the one that ends last.
+struct Waits {
+  AffineSeconds tensor, context, gather, data;
+};
+
 /// A pass of one microbatch.
 struct PassTime {
   Makespan makespan;        ///< From its first to its last instruction on the compute stream.
-  AffineSeconds compute;    ///< Of it the compute stream is busy; the rest waits for its groups.
+  AffineSeconds compute;    ///< Of it the compute stream is busy; the rest are its waits.
   AffineSeconds recompute;  ///< Of compute: activations computed again.
+  Waits waits;              ///< makespan.device = compute + waits.
 };
 
 /// How long before the end of a microbatch's last pass the gradients of a part are complete.
@@ -67,6 +74,8 @@ struct StageProfile {
   core::Seconds passes(int layers) const;
   /// The same if the host took no time to issue them.
   core::Seconds device_passes(int layers) const;
+  /// What the compute stream waits in them for one kind of communication.
+  core::Seconds waits(AffineSeconds Waits::*kind, int layers) const;
 };
 
 /// The plan without what the passes of a stage do not depend on, or only by arithmetic: plans that

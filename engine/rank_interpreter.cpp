@@ -146,10 +146,6 @@ bool RankInterpreter::start_communications() {
     const FlatInstruction& flat = program_.instructions[static_cast<std::size_t>(head(state, s))];
     if (recording_) state.start = now();
     progress = true;
-    if (skipped(flat)) {
-      finish(s, head(state, s), state.start);
-      continue;
-    }
     bind(flat, state);
     state.lane.start(*flat.source, context_of(flat, state), communicator_);
     state.running = true;
@@ -175,22 +171,10 @@ bool RankInterpreter::compute_one() {
   const std::int32_t instruction = head(state, *chosen);
   const FlatInstruction& flat = program_.instructions[static_cast<std::size_t>(instruction)];
   if (recording_) state.start = now();
-  if (!skipped(flat)) {
-    bind(flat, state);
-    run_operator(std::get<core::Compute>(flat.source->operation).op, context_of(flat, state));
-  }
+  bind(flat, state);
+  run_operator(std::get<core::Compute>(flat.source->operation).op, context_of(flat, state));
   finish(*chosen, instruction, recording_ ? now() : 0.0);
   return true;
-}
-
-bool RankInterpreter::skipped(const FlatInstruction& flat) const {
-  if (!flat.guard) return false;
-  const std::byte* guard = pool_.base(*flat.guard);
-  if (guard == nullptr) {
-    throw core::SystemError("unsound program: " + flat.source->label +
-                            " has a guard that nobody wrote");
-  }
-  return *reinterpret_cast<const std::int32_t*>(guard) == 0;
 }
 
 // Addresses of the operands; what is written becomes live.

@@ -90,7 +90,6 @@ class RankInterpreter {
   bool delayed(const StreamState&);
   bool ready(const StreamState&, std::size_t stream, bool computes) const;
   std::int32_t head(const StreamState&, std::size_t stream) const;
-  bool skipped(const FlatInstruction&) const;
   void bind(const FlatInstruction&, StreamState&);
   OperatorContext context_of(const FlatInstruction&, const StreamState&);
   void finish(std::size_t stream, std::int32_t instruction, double end);

@@ -59,7 +59,6 @@ class Unroller {
       out_.freed.push_back(slot_of(buffer, call, microbatch));
     }
     flat.frees.end = static_cast<std::int32_t>(out_.freed.size());
-    if (instruction.guard) flat.guard = slot_of(*instruction.guard, call, microbatch);
     out_.instructions.push_back(flat);
   }
 

@@ -32,11 +32,10 @@ struct FlatInstruction {
   std::optional<int> microbatch;
   core::Stream stream = core::Stream::Compute;
   bool computes = false;
-  FlatRange reads, writes;            ///< Into operands.
-  FlatRange frees;                    ///< Into freed.
-  FlatRange successors;               ///< Into successors: those that wait for this one.
-  std::int32_t waits = 0;             ///< How many it waits for on other streams.
-  std::optional<std::int32_t> guard;  ///< Slot.
+  FlatRange reads, writes;  ///< Into operands.
+  FlatRange frees;          ///< Into freed.
+  FlatRange successors;     ///< Into successors: those that wait for this one.
+  std::int32_t waits = 0;   ///< How many it waits for on other streams.
 };
 
 /// One instance of a buffer.

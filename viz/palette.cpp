@@ -24,8 +24,12 @@ Colour colour_of(SpanKind kind) {
       return {0xE6, 0x9F, 0x00};
     case SpanKind::TensorCommunication:
       return {0xCC, 0x79, 0xA7};
+    case SpanKind::ContextCommunication:
+      return {0x99, 0x99, 0x33};
     case SpanKind::PipelineCommunication:
       return {0xF0, 0xE4, 0x42};
+    case SpanKind::ParameterGather:
+      return {0xEE, 0x88, 0x66};
     case SpanKind::DataCommunication:
       return {0xD5, 0x5E, 0x00};
     case SpanKind::ParameterServer:
@@ -52,8 +56,12 @@ std::string_view short_name(SpanKind kind) {
       return "O";
     case SpanKind::TensorCommunication:
       return "TP";
+    case SpanKind::ContextCommunication:
+      return "CP";
     case SpanKind::PipelineCommunication:
       return "PP";
+    case SpanKind::ParameterGather:
+      return "AG";
     case SpanKind::DataCommunication:
       return "DP";
     case SpanKind::ParameterServer:

@@ -14,8 +14,8 @@ struct Colour {
   bool operator==(const Colour&) const = default;
 };
 
-/// @source Okabe and Ito, "Color Universal Design", 2008; for parameter servers, serving and
-/// loading Paul Tol, "Colour schemes", SRON/EPS/TN/09-002, 2021 (muted, light).
+/// @source Okabe and Ito, "Color Universal Design", 2008; for context, gathers, parameter servers,
+/// serving and loading Paul Tol, "Colour schemes", SRON/EPS/TN/09-002, 2021 (muted, light).
 Colour colour_of(core::SpanKind);
 
 /// "F", "B", "TP": what is written into a span and the legend.

@@ -100,13 +100,13 @@ class RoleCheck {
   }
 
   /// The bytes that a communication states are those of its larger view: what the simulator moves is
-  /// what the engine moves. A guard on a communication would leave its other parties waiting.
+  /// what the engine moves. Its stream says what it serves (core::communication_kind).
   void check_message(const Block& block, std::size_t i) {
     const Instruction& instruction = block.instructions[i];
     if (std::holds_alternative<Compute>(instruction.operation)) return;
-    if (instruction.guard) {
-      fault(fmt::format("block {} instruction {} ({}): a guard on a communication", block.name, i,
-                        instruction.label));
+    if (instruction.stream == Stream::Compute || instruction.stream == Stream::Host) {
+      fault(fmt::format("block {} instruction {} ({}): a communication on the {} stream",
+                        block.name, i, instruction.label, stream_name(instruction.stream)));
     }
     std::optional<Bytes> stated;
     if (const auto* c = std::get_if<Collective>(&instruction.operation)) stated = c->bytes;

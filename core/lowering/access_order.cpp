@@ -26,7 +26,6 @@ std::vector<BufferAccess> accesses_of(const Role& role, const Instruction& instr
   for (const BufferId buffer : instruction.frees) {
     add({buffer, 0, role.buffers[buffer.index()].elements(), {}}, true);
   }
-  if (instruction.guard) add({*instruction.guard, 0, 1, {}}, false);
   return result;
 }
 

@@ -107,7 +107,6 @@ std::vector<Instruction*> last_uses(const Role& role, Block& block) {
   for (Instruction& instruction : block.instructions) {
     for (const View& view : instruction.reads) last[view.buffer.index()] = &instruction;
     for (const View& view : instruction.writes) last[view.buffer.index()] = &instruction;
-    if (instruction.guard) last[instruction.guard->index()] = &instruction;
   }
   return last;
 }

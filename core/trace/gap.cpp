@@ -19,6 +19,10 @@ std::string_view gap_cause_name(GapCause cause) {
       return "pipeline message";
     case GapCause::Tensor:
       return "tensor collective";
+    case GapCause::Context:
+      return "context exchange";
+    case GapCause::Gather:
+      return "parameter gather";
     case GapCause::Data:
       return "data collective";
     case GapCause::Server:
@@ -29,7 +33,7 @@ std::string_view gap_cause_name(GapCause cause) {
   ORRERY_CHECK(false, "no such cause");
 }
 
-char gap_cause_letter(GapCause cause) { return "wdiptcsh"[static_cast<int>(cause)]; }
+char gap_cause_letter(GapCause cause) { return "wdiptxgcsh"[static_cast<int>(cause)]; }
 
 namespace {
 
@@ -103,6 +107,8 @@ class CauseFinder {
   GapCause cause_of(Interval gap, SpanKind waited, std::optional<SpanNumber> party,
                     std::optional<SpanNumber> behind) const {
     if (waited == SpanKind::TensorCommunication) return GapCause::Tensor;
+    if (waited == SpanKind::ContextCommunication) return GapCause::Context;
+    if (waited == SpanKind::ParameterGather) return GapCause::Gather;
     if (waited == SpanKind::DataCommunication) {
       return ends_the_rank(gap) ? GapCause::Drain : GapCause::Data;
     }

@@ -32,8 +32,8 @@ class KindSet {
   bool empty() const { return bits_ == 0; }
   bool computes() const;
   bool communicates() const;
-  /// The kind a piece of time is counted as: compute first, then tensor, pipeline, data and server
-  /// communication, then loading.
+  /// The kind a piece of time is counted as: compute first, then communication in the order of
+  /// SpanKind, then loading.
   std::optional<SpanKind> leading() const;
   bool operator==(const KindSet&) const = default;
 

@@ -177,13 +177,19 @@ class Writer {
 
 using simdjson::dom::element;
 
+/// A trace of another version of the format.
+struct OtherVersion {
+  std::int64_t version = 0;
+};
+
 /// Reads our own events back. simdjson's exceptions name what is missing or of another type.
 class Reader {
  public:
   Trace read(element root) {
     element about = root["otherData"];
     if (std::string_view(about["format"]) != kTraceFormat) throw_foreign();
-    if (std::int64_t(about["version"]) != kTraceVersion) throw_foreign();
+    const std::int64_t version = about["version"];
+    if (version != kTraceVersion) throw OtherVersion{version};
     trace_.simulated = bool(about["simulated"]);
     for (const auto [key, value] : about["about"].get_object()) {
       trace_.about.emplace(std::string(key), std::string(std::string_view(value)));
@@ -331,6 +337,9 @@ Trace trace_from_chrome_json(std::string_view text, const std::string& path) {
   }
   try {
     return Reader().read(root);
+  } catch (const OtherVersion& other) {
+    throw ConfigError(fmt::format("{}: trace format version {}, this program reads {}", path,
+                                  other.version, kTraceVersion));
   } catch (const simdjson::simdjson_error& error) {
     throw ConfigError(
         fmt::format("{}: JSON, but not a trace that orrery wrote: {}", path, error.what()));

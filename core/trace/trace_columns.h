@@ -12,7 +12,7 @@
 namespace orrery::core {
 
 inline constexpr std::string_view kTraceFormat = "orrery trace";
-inline constexpr int kTraceVersion = 1;
+inline constexpr int kTraceVersion = 2;
 
 inline std::int64_t to_nanoseconds(Seconds t) { return std::llround(t.value * 1e9); }
 inline Seconds from_nanoseconds(std::int64_t ns) { return Seconds(static_cast<double>(ns) / 1e9); }

@@ -9,6 +9,7 @@
 
 #include "core/check/program_check.h"
 #include "core/lowering/lowering.h"
+#include "core/trace.h"
 
 namespace orrery::core {
 namespace {
@@ -177,6 +178,48 @@ TEST(CommunicationVolume, OfARingIsKeysAndValuesOncePerRank) {
       }
     }
     EXPECT_EQ(sent, 2 * kActivations / ways * ((ways - 1) + (ways - 1) + ways)) << ways << " ranks";
+  }
+}
+
+using Kinds = std::set<SpanKind>;
+
+/// The kinds of communication of the passes, and of the step's end.
+Kinds kinds_of(const Program& program, bool end) {
+  Kinds kinds;
+  for (const Role& role : program.roles) {
+    for (const Call& call : role.step) {
+      if (call.microbatch.has_value() == end) continue;
+      for (const Instruction& i : role.blocks[call.block.index()].instructions) {
+        if (!std::holds_alternative<Compute>(i.operation)) kinds.insert(span_kind(i));
+      }
+    }
+  }
+  return kinds;
+}
+
+// A plan with one way of splitting the work has that one kind of communication within its passes.
+TEST(CommunicationKind, IsThatOfTheGroupItServes) {
+  const auto in_passes = [](DensePlan dense) { return kinds_of(lowered(std::move(dense)), false); };
+  EXPECT_EQ(in_passes({.data = 2}), Kinds{});
+  EXPECT_EQ(in_passes({.tensor = 2}), Kinds{SpanKind::TensorCommunication});
+  EXPECT_EQ(in_passes({.tensor = 2, .sequence_parallel = true}),
+            Kinds{SpanKind::TensorCommunication});
+  for (const ContextMethod method : {ContextMethod::Ring, ContextMethod::AllToAll}) {
+    EXPECT_EQ(in_passes({.context = 2, .context_method = method, .axis_order = {Axis::Context}}),
+              Kinds{SpanKind::ContextCommunication});
+  }
+  EXPECT_EQ(in_passes({.pipeline = 2, .layers_per_stage = {2, 2}}),
+            Kinds{SpanKind::PipelineCommunication});
+  EXPECT_EQ(in_passes({.sharding = 2, .sharding_stage = 2}), Kinds{SpanKind::DataCommunication});
+  EXPECT_EQ(in_passes({.sharding = 2, .sharding_stage = 3}),
+            (Kinds{SpanKind::ParameterGather, SpanKind::DataCommunication}));
+}
+
+TEST(CommunicationKind, AtTheStepsEndIsData) {
+  for (const DensePlan& dense : {DensePlan{.data = 2}, DensePlan{.tensor = 2},
+                                 DensePlan{.context = 2, .axis_order = {Axis::Context}},
+                                 DensePlan{.sharding = 2, .sharding_stage = 1}}) {
+    EXPECT_EQ(kinds_of(lowered(dense), true), Kinds{SpanKind::DataCommunication});
   }
 }
 

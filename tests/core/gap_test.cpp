@@ -98,26 +98,54 @@ class HandMade {
   Trace trace;
 };
 
-// Rank 0 computes [0,1], waits for the all-reduce [1 | 3, 4] that rank 1 reaches at 3, computes
-// [4,5]. The gap [1,3] is the tensor group's, to blame is rank 1's compute [0,3].
+// Rank 0 computes [0,1], waits for the collective [1 | 3, 4] that rank 1 reaches at 3, computes
+// [4,5]. The gap [1,3] is the group's, to blame is rank 1's compute [0,3].
 TEST(Gaps, ACollectiveWaitsForItsLastMember) {
+  struct Case {
+    Stream stream;
+    GapCause cause;
+  };
+  for (const Case c :
+       {Case{Stream::Tensor, GapCause::Tensor}, Case{Stream::Context, GapCause::Context},
+        Case{Stream::Gather, GapCause::Gather}, Case{Stream::Data, GapCause::Data}}) {
+    HandMade made;
+    const SpanKind kind = communication_kind(c.stream);
+    const auto c0 = made.lane(0, Stream::Compute);
+    made.span(c0, SpanKind::Forward, 0, 0, 1);
+    made.span(c0, SpanKind::Backward, 4, 4, 5, {2});
+    made.span(made.lane(0, c.stream), kind, 1, 3, 4, {0});
+    const auto c1 = made.lane(1, Stream::Compute);
+    made.span(c1, SpanKind::Forward, 0, 0, 3);
+    made.span(c1, SpanKind::Backward, 4, 4, 5, {5});
+    made.span(made.lane(1, c.stream), kind, 3, 3, 4, {3});
+    made.trace.collective_begin = {0, 2};
+    made.trace.collective_spans = {2, 5};
+    const std::vector<Gap> gaps = find_gaps(made.trace, 0);
+    ASSERT_EQ(gaps.size(), 1u);
+    EXPECT_EQ(gaps[0].when, (Interval{Seconds(1), Seconds(3)}));
+    EXPECT_EQ(gaps[0].cause, c.cause) << gap_cause_name(c.cause);
+    EXPECT_EQ(gaps[0].blamed, 3);
+  }
+}
+
+// A ring of one stage: rank 0's backward [4,5] waits for keys and values [1 | 3, 4] that rank 1
+// sends when its forward [0,3] has ended. The gap is the ring's: there is no pipeline that warms up.
+TEST(Gaps, ARingIsNoPipeline) {
   HandMade made;
   const auto c0 = made.lane(0, Stream::Compute);
   made.span(c0, SpanKind::Forward, 0, 0, 1);
   made.span(c0, SpanKind::Backward, 4, 4, 5, {2});
-  const auto t0 = made.lane(0, Stream::Tensor);
-  made.span(t0, SpanKind::TensorCommunication, 1, 3, 4, {0});
+  const SpanKind kind = communication_kind(Stream::ReceiveContext);
+  made.span(made.lane(0, Stream::ReceiveContext), kind, 1, 3, 4, {0});
   const auto c1 = made.lane(1, Stream::Compute);
   made.span(c1, SpanKind::Forward, 0, 0, 3);
-  made.span(c1, SpanKind::Backward, 4, 4, 5, {5});
-  const auto t1 = made.lane(1, Stream::Tensor);
-  made.span(t1, SpanKind::TensorCommunication, 3, 3, 4, {3});
-  made.trace.collective_begin = {0, 2};
-  made.trace.collective_spans = {2, 5};
+  made.span(c1, SpanKind::Backward, 3, 3, 5);
+  made.span(made.lane(1, Stream::SendContext), kind, 3, 3, 4, {3});
+  made.trace.flows = {{5, 2, Bytes(1)}};
   const std::vector<Gap> gaps = find_gaps(made.trace, 0);
   ASSERT_EQ(gaps.size(), 1u);
   EXPECT_EQ(gaps[0].when, (Interval{Seconds(1), Seconds(3)}));
-  EXPECT_EQ(gaps[0].cause, GapCause::Tensor);
+  EXPECT_EQ(gaps[0].cause, GapCause::Context);
   EXPECT_EQ(gaps[0].blamed, 3);
 }
 

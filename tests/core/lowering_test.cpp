@@ -203,10 +203,10 @@ TEST(Lowering, BytesThatAreNotThoseOfTheViewsAreFound) {
   EXPECT_FALSE(check_program(program).empty());
 }
 
-TEST(Lowering, AGuardOnACommunicationIsFound) {
+TEST(Lowering, ACommunicationOnTheComputeStreamIsFound) {
   Program program = lowered(plan_of(2, 1, 1, 1, PipelineSchedule::OneFOneB, Recompute::None));
   for (Instruction& i : program.roles[0].blocks[3].instructions) {
-    if (std::holds_alternative<Collective>(i.operation)) i.guard = program.roles[0].loss;
+    if (std::holds_alternative<Collective>(i.operation)) i.stream = Stream::Compute;
   }
   EXPECT_FALSE(check_program(program).empty());
 }

@@ -60,12 +60,55 @@ TEST(Estimate, OfOneRankIsTheSumOfItsInstructions) {
   }
 }
 
+/// One plan for each kind of communication within a pass.
+std::vector<core::Plan> plans_that_communicate() {
+  std::vector<core::Plan> plans;
+  for (core::DensePlan dense :
+       {core::DensePlan{.tensor = 2},
+        core::DensePlan{.context = 2, .context_method = core::ContextMethod::Ring},
+        core::DensePlan{.context = 2, .context_method = core::ContextMethod::AllToAll},
+        core::DensePlan{.sharding = 2, .sharding_stage = 3, .tensor = 2, .context = 2},
+        core::DensePlan{.sharding = 2, .sharding_stage = 3, .pipeline = 2},
+        core::DensePlan{.sharding = 2, .sharding_stage = 2},
+        core::DensePlan{.sharding = 2, .sharding_stage = 3}}) {
+    dense.layers_per_stage = core::even_layers(8, dense.pipeline);
+    dense.axis_order.insert(dense.axis_order.begin() + 1, core::Axis::Context);
+    plans.emplace_back().dense = dense;
+  }
+  return plans;
+}
+
 TEST(Estimate, TermsAddUpToTheStep) {
-  for (const core::Plan& plan : small_plans(8)) {
+  std::vector<core::Plan> plans = small_plans(8);
+  for (core::Plan& plan : plans_that_communicate()) plans.push_back(std::move(plan));
+  for (const core::Plan& plan : plans) {
     const Estimate e =
         estimated(plan, model_of(small_llama()), cpu_cluster(plan.devices()), small_job());
     EXPECT_NEAR(sum(e.time).value, e.step.value, 1e-12) << core::describe(plan);
     for (const core::Seconds t : e.time) EXPECT_GE(t.value, -1e-12) << core::describe(plan);
+  }
+}
+
+// With links ten thousand times slower everything that a pass communicates is exposed, as the term
+// of the streams that the compute stream waits for; what a plan does not communicate takes no time.
+TEST(Estimate, EachKindOfCommunicationHasItsTerm) {
+  const std::vector<TimeTerm> terms = {TimeTerm::TensorCommunication,
+                                       TimeTerm::ContextCommunication, TimeTerm::ParameterGather};
+  for (const core::Plan& plan : plans_that_communicate()) {
+    const core::DensePlan& dense = *plan.dense;
+    core::Cluster slow = cpu_cluster(plan.devices());
+    slow.groups[0].type.device_link.bandwidth = core::BytesPerSecond(1e6);
+    const Estimate e = estimated(plan, model_of(small_llama()), slow, small_job());
+    const std::vector<bool> expected = {dense.tensor > 1, dense.context > 1,
+                                        dense.sharding_stage == 3};
+    for (std::size_t t = 0; t < terms.size(); ++t) {
+      const double share = e.time[static_cast<std::size_t>(terms[t])] / e.step;
+      if (expected[t]) {
+        EXPECT_GT(share, 0.1) << core::describe(plan) << time_term_name(terms[t]);
+      } else {
+        EXPECT_EQ(share, 0.0) << core::describe(plan) << time_term_name(terms[t]);
+      }
+    }
   }
 }
 

@@ -1,4 +1,4 @@
-// Small programs made by hand: what the interpreter does with streams, waits, guards and views.
+// Small programs made by hand: what the interpreter does with streams, waits and views.
 
 #include <gtest/gtest.h>
 
@@ -63,32 +63,6 @@ core::Program one_role(core::Role role, int ranks) {
 
 float& element(const RankInterpreter& interpreter, BufferId id, std::size_t i) {
   return reinterpret_cast<float*>(interpreter.run_buffer(id))[i];
-}
-
-// x ← x + x, guarded by `go`: it happens in the steps where go is not 0, and keeps its place.
-TEST(Interpreter, AGuardSkips) {
-  core::Role role;
-  const BufferId x = buffer(role, "x", 4, BufferScope::Run);
-  const BufferId go = buffer(role, "go", 1, BufferScope::Run, DType::Int32);
-  Instruction guarded = add(x, x, x, 4);
-  guarded.guard = go;
-  role.blocks.push_back({"b", {guarded}});
-  role.step = {{core::BlockId(0), std::nullopt, {}}};
-  const core::Program program = one_role(role, 1);
-  const core::Job job;
-  on_ranks(1, [&](Communicator& c) {
-    RankInterpreter interpreter(program, job, c.rank(), c, {});
-    element(interpreter, x, 2) = 3.0F;
-    interpreter.run_step(0, true);
-    EXPECT_EQ(element(interpreter, x, 2), 3.0F);
-    *reinterpret_cast<std::int32_t*>(interpreter.run_buffer(go)) = 1;
-    interpreter.run_step(1, true);
-    EXPECT_EQ(element(interpreter, x, 2), 6.0F);
-    std::vector<InstructionRecord> records;
-    std::vector<MemorySample> memory;
-    interpreter.take_records(records, memory);
-    EXPECT_EQ(records.size(), 2U);
-  });
 }
 
 // A microbatch's instance lives from its first write to the instruction that frees it; another
