@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/check/program_check.h"
+#include "core/check/memory_profile.h"
 #include "core/lowering/lowering.h"
 #include "core/network/parameter_server.h"
 #include "costmodel/collective_cost.h"

@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "core/lowering/access_order.h"
+#include "core/access_order.h"
 
 namespace orrery::sim {
 

@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "core/check/program_check.h"
+#include "core/check/memory_profile.h"
 #include "core/error.h"
 #include "sim/fold.h"
 

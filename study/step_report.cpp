@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "core/check/program_check.h"
+#include "core/check/memory_profile.h"
 #include "core/error.h"
 #include "costmodel/estimate.h"
 

@@ -1,11 +1,10 @@
-// memory_profile() of core/check/program_check.h.
+#include "core/check/memory_profile.h"
 
 #include <algorithm>
 #include <map>
 #include <utility>
 
-#include "core/check/program_check.h"
-#include "core/lowering/access_order.h"
+#include "core/access_order.h"
 #include "core/lowering/message_bounds.h"
 
 namespace orrery::core {

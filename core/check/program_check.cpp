@@ -6,9 +6,9 @@
 #include <optional>
 #include <set>
 
+#include "core/access_order.h"
 #include "core/check/rendezvous_check.h"
 #include "core/flat_step.h"
-#include "core/lowering/access_order.h"
 
 namespace orrery::core {
 namespace {

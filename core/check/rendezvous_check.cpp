@@ -10,8 +10,8 @@
 #include <set>
 #include <utility>
 
+#include "core/access_order.h"
 #include "core/flat_step.h"
-#include "core/lowering/access_order.h"
 #include "core/meeting.h"
 
 namespace orrery::core {

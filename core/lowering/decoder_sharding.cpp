@@ -49,7 +49,7 @@ std::size_t DecoderStage::bucket_of(ParameterRange range) const {
 }
 
 bool DecoderStage::holds_layers(const GradientBucket& bucket) const {
-  const int first = parameters_.has_embedding_bucket ? 1 : 0;
+  const int first = parameters_.has_embedding ? 1 : 0;
   const int end = first + slice_.layers();
   return bucket.first_part < end && bucket.last_part >= first;
 }

@@ -25,7 +25,7 @@ Block DecoderStage::begin() const {
 
 void DecoderStage::reduce_normalizations(BlockBuilder& block, std::size_t bucket) const {
   if (!plan_.sequence_parallel) return;
-  const int first_layer = parameters_.has_embedding_bucket ? 1 : 0;
+  const int first_layer = parameters_.has_embedding ? 1 : 0;
   for (int part = buckets_[bucket].last_part; part >= buckets_[bucket].first_part; --part) {
     const int layer = part - first_layer;
     if (layer < 0) continue;
@@ -43,15 +43,15 @@ void DecoderStage::reduce_bucket(BlockBuilder& block, std::size_t index) const {
   const std::string label = "bucket " + std::to_string(index);
   if (bucket.whole) {
     reduce_normalizations(block, index);
-    const int parts = static_cast<int>(parameters_.buckets.size());
+    const int parts = static_cast<int>(parameters_.parts.size());
     const auto tied = [&](ParameterRange range) {
       block.collective("tied embedding", CollectiveKind::AllReduce, *slots_.tied_embedding,
                        gradient(range), Stream::Data);
     };
-    if (slots_.tied_embedding && parameters_.has_embedding_bucket && bucket.first_part == 0) {
+    if (slots_.tied_embedding && parameters_.has_embedding && bucket.first_part == 0) {
       tied(*parameters_.token_embedding);
     }
-    if (slots_.tied_embedding && parameters_.has_head_bucket && bucket.last_part == parts - 1) {
+    if (slots_.tied_embedding && parameters_.has_head && bucket.last_part == parts - 1) {
       tied(*parameters_.output_weight);
     }
     if (slots_.sharding) {
@@ -99,7 +99,7 @@ Block DecoderStage::step() const {
   // up the others.
   std::vector<std::size_t> order;
   for (std::size_t b = buckets_.size(); b-- > 0;) order.push_back(b);
-  if (slots_.tied_embedding && parameters_.has_head_bucket) {
+  if (slots_.tied_embedding && parameters_.has_head) {
     std::rotate(order.begin(), order.begin() + 1, order.end());
   }
   for (const std::size_t b : order) reduce_bucket(block, b);

@@ -4,7 +4,7 @@
 #include <functional>
 #include <utility>
 
-#include "core/lowering/access_order.h"
+#include "core/access_order.h"
 
 namespace orrery::core {
 namespace {

@@ -12,7 +12,7 @@ class BucketWriter {
       : parameters_(parameters), slice_(slice), plan_(plan), ties_stages_(ties_stages) {}
 
   std::vector<GradientBucket> write() {
-    const int parts = static_cast<int>(parameters_.buckets.size());
+    const int parts = static_cast<int>(parameters_.parts.size());
     if (!plan_.overlap_gradients) {
       add(0, parts - 1);
     } else {
@@ -26,8 +26,8 @@ class BucketWriter {
  private:
   // From the last part to the first.
   void add_each() {
-    int part = static_cast<int>(parameters_.buckets.size()) - 1;
-    if (parameters_.has_head_bucket) add(part, part), --part;
+    int part = static_cast<int>(parameters_.parts.size()) - 1;
+    if (parameters_.has_head) add(part, part), --part;
     for (auto chunk = slice_.chunks.rbegin(); chunk != slice_.chunks.rend(); ++chunk) {
       const int first = part + 1 - chunk->count;
       while (part >= first) {
@@ -37,18 +37,18 @@ class BucketWriter {
         part = from - 1;
       }
     }
-    if (parameters_.has_embedding_bucket) add(part, part);
+    if (parameters_.has_embedding) add(part, part);
   }
 
   void add(int first, int last) {
-    const ParameterRange& a = parameters_.buckets[static_cast<std::size_t>(first)];
-    const ParameterRange& b = parameters_.buckets[static_cast<std::size_t>(last)];
+    const ParameterRange& a = parameters_.parts[static_cast<std::size_t>(first)];
+    const ParameterRange& b = parameters_.parts[static_cast<std::size_t>(last)];
     buckets_.push_back({{a.first, b.first + b.count - a.first}, first, last});
   }
 
   double bytes(int first, int last) const {
-    const ParameterRange& a = parameters_.buckets[static_cast<std::size_t>(first)];
-    const ParameterRange& b = parameters_.buckets[static_cast<std::size_t>(last)];
+    const ParameterRange& a = parameters_.parts[static_cast<std::size_t>(first)];
+    const ParameterRange& b = parameters_.parts[static_cast<std::size_t>(last)];
     return static_cast<double>(b.first + b.count - a.first) * dtype_bytes(DType::Float32);
   }
   double least() const { return plan_.bucket ? plan_.bucket->value : 0.0; }
@@ -56,10 +56,10 @@ class BucketWriter {
   void place() {
     std::int64_t gradients = 0;
     std::int64_t slices = 0;
-    const int parts = static_cast<int>(parameters_.buckets.size());
+    const int parts = static_cast<int>(parameters_.parts.size());
     for (GradientBucket& bucket : buckets_) {
-      const bool embedding = parameters_.has_embedding_bucket && bucket.first_part == 0;
-      const bool head = parameters_.has_head_bucket && bucket.last_part == parts - 1;
+      const bool embedding = parameters_.has_embedding && bucket.first_part == 0;
+      const bool head = parameters_.has_head && bucket.last_part == parts - 1;
       bucket.whole = plan_.sharding_stage < 2 || (ties_stages_ && (embedding || head));
       bucket.gradients_first = gradients;
       bucket.slice_first = slices;

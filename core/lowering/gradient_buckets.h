@@ -19,7 +19,7 @@ namespace orrery::core {
 
 struct GradientBucket {
   ParameterRange parameters;
-  int first_part = 0, last_part = 0;  ///< Into StageParameters::buckets.
+  int first_part = 0, last_part = 0;  ///< Into StageParameters::parts.
   bool whole = true;                  ///< All its gradients are kept, not this rank's slice alone.
   std::int64_t gradients_first = 0;   ///< In the gradient buffer.
   std::int64_t slice_first = 0;       ///< Of this rank's slice, in buffers that hold slices alone.

@@ -87,16 +87,16 @@ class LayoutBuilder {
 
   ParameterTensor& last() { return result_.parameters.tensors.back(); }
 
-  void begin_bucket() { bucket_first_ = next_; }
-  void end_bucket() {
+  void begin_part() { part_first_ = next_; }
+  void end_part() {
     const std::int64_t ways = slice_.sharding_ways;
-    next_ = bucket_first_ + (next_ - bucket_first_ + ways - 1) / ways * ways;
-    result_.buckets.push_back({bucket_first_, next_ - bucket_first_});
+    next_ = part_first_ + (next_ - part_first_ + ways - 1) / ways * ways;
+    result_.parts.push_back({part_first_, next_ - part_first_});
   }
 
   void add_embedding() {
-    begin_bucket();
-    result_.has_embedding_bucket = true;
+    begin_part();
+    result_.has_embedding = true;
     result_.token_embedding =
         add(names_.embedding, model_.vocab, model_.hidden, Split::Rows, sigma());
     if (model_.position == PositionKind::Learned) {
@@ -104,12 +104,12 @@ class LayoutBuilder {
           add(names_.positions, model_.max_positions, model_.hidden, Split::None, sigma());
     }
     if (model_.tied_embeddings && slice_.last) result_.output_weight = result_.token_embedding;
-    end_bucket();
+    end_part();
   }
 
   void add_head() {
-    begin_bucket();
-    result_.has_head_bucket = true;
+    begin_part();
+    result_.has_head = true;
     result_.final_norm = ParameterRange{next_, 0};
     std::tie(result_.final_norm_weight, result_.final_norm_bias) = add_norm(names_.final_norm);
     result_.final_norm->count = next_ - result_.final_norm->first;
@@ -120,7 +120,7 @@ class LayoutBuilder {
           add(names_.embedding, model_.vocab, model_.hidden, Split::Rows, sigma());
       last().counted = Counted::Never;
     }
-    end_bucket();
+    end_part();
   }
 
   std::pair<ParameterRange, std::optional<ParameterRange>> add_norm(const std::string& name) {
@@ -130,7 +130,7 @@ class LayoutBuilder {
   }
 
   void add_layer(int index) {
-    begin_bucket();
+    begin_part();
     const std::string prefix = names_.layer_prefix + std::to_string(index) + ".";
     LayerParameters layer;
     layer.norms.first = next_;
@@ -140,7 +140,7 @@ class LayoutBuilder {
     add_attention(prefix, layer);
     add_feed_forward(prefix, layer);
     result_.layers.push_back(layer);
-    end_bucket();
+    end_part();
   }
 
   void add_attention(const std::string& prefix, LayerParameters& layer) {
@@ -216,7 +216,7 @@ class LayoutBuilder {
   Names names_;
   StageParameters result_;
   std::int64_t next_ = 0;
-  std::int64_t bucket_first_ = 0;
+  std::int64_t part_first_ = 0;
 };
 
 }  // namespace

@@ -2,11 +2,12 @@
 // Where each weight of a pipeline stage lies in its flat parameter buffer, and how tensor
 // parallelism splits it (Megatron's column and row split).
 //
-//   [ embedding bucket | layer bucket | layer bucket | ... | head bucket ]
+//   [ embedding | layer | layer | ... | head ]
 //
-// A bucket is what one gradient collective and one optimizer update cover; each is padded so that
-// every sharding rank holds an equal slice. Within a layer, tensors that one matrix product reads
-// (query, key, value; gate, up) are adjacent, and so are those of its two normalisations.
+// Each of these parts is padded so that every sharding rank holds an equal slice; what is reduced and
+// updated at once is made of whole parts (core/lowering/gradient_buckets.h). Within a layer, tensors
+// that one matrix product reads (query, key, value; gate, up) are adjacent, and so are those of its
+// two normalisations.
 // Source: Shoeybi et al., Megatron-LM, arXiv 1909.08053, section 3.
 
 #include <optional>
@@ -27,14 +28,13 @@ struct LayerParameters {
 
 struct StageParameters {
   Parameters parameters;                ///< Tensors and size; buffers are set by the lowering.
-  std::vector<ParameterRange> buckets;  ///< In model order.
+  std::vector<ParameterRange> parts;    ///< In model order.
   std::vector<LayerParameters> layers;  ///< Of all chunks, in model order.
   std::optional<ParameterRange> token_embedding, position_embedding;
   std::optional<ParameterRange> final_norm_weight, final_norm_bias;
-  std::optional<ParameterRange> final_norm;     ///< Both.
-  std::optional<ParameterRange> output_weight;  ///< = token_embedding when tied on one stage.
-  bool has_embedding_bucket = false;
-  bool has_head_bucket = false;
+  std::optional<ParameterRange> final_norm;      ///< Both.
+  std::optional<ParameterRange> output_weight;   ///< = token_embedding when tied on one stage.
+  bool has_embedding = false, has_head = false;  ///< Among the parts.
 };
 
 /// Neighbouring layers of a model.

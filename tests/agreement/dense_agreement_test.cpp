@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/check/memory_profile.h"
 #include "core/check/plan_check.h"
 #include "core/check/program_check.h"
 #include "core/lowering/lowering.h"

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/check/memory_profile.h"
 #include "core/check/program_check.h"
 #include "core/config/read.h"
 #include "core/lowering/lowering.h"

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/check/memory_profile.h"
 #include "core/check/program_check.h"
 #include "core/error.h"
 

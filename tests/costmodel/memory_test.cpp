@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/check/program_check.h"
+#include "core/check/memory_profile.h"
 #include "core/lowering/lowering.h"
 #include "core/lowering/pipeline_schedule.h"
 #include "costmodel/stage_profile.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "core/check/program_check.h"
+#include "core/check/memory_profile.h"
 #include "core/error.h"
 #include "engine/token_data.h"
 #include "tests/engine/parity_fixture.h"

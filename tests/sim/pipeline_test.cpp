@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "core/check/program_check.h"
+#include "core/check/memory_profile.h"
 #include "sim/fold.h"
 #include "sim/simulate.h"
 #include "tests/sim/lowered_programs.h"

@@ -1,4 +1,4 @@
-#include "core/lowering/access_order.h"
+#include "core/access_order.h"
 
 #include <algorithm>
 #include <bit>
