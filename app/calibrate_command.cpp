@@ -10,10 +10,10 @@
 
 #include "app/output_file.h"
 #include "app/progress.h"
-#include "app/quantity_text.h"
 #include "app/table.h"
 #include "core/config/write.h"
 #include "core/error.h"
+#include "core/quantity_text.h"
 #include "study/calibrate.h"
 
 namespace orrery::app {
@@ -45,9 +45,9 @@ std::string clusters_text(const fs::path& folder,
   Table table({"cluster file", "peak per rank", "memory", "call", "link", "latency"});
   for (const auto& calibrated : clusters) {
     const core::NodeType& node = node_of(calibrated);
-    table.add({file_of(folder, calibrated).string(), text(node.device.peak.begin()->second),
-               text(node.device.memory_bandwidth), text(node.device.launch),
-               text(node.device_link.bandwidth), text(node.device_link.latency)});
+    table.add({file_of(folder, calibrated).string(), core::text(node.device.peak.begin()->second),
+               core::text(node.device.memory_bandwidth), core::text(node.device.launch),
+               core::text(node.device_link.bandwidth), core::text(node.device_link.latency)});
   }
   return table.text();
 }
@@ -55,8 +55,8 @@ std::string clusters_text(const fs::path& folder,
 std::string quality_text(const study::CalibratedCluster& calibrated) {
   Table table({"operator", "samples", "median error", "largest error"});
   for (const study::OperatorFit& fit : calibrated.quality) {
-    table.add({fit.name, std::to_string(fit.samples), percent(fit.median_error),
-               percent(fit.largest_error)});
+    table.add({fit.name, std::to_string(fit.samples), core::percent(fit.median_error),
+               core::percent(fit.largest_error)});
   }
   return table.text();
 }

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "app/quantity_text.h"
 #include "app/table.h"
+#include "core/quantity_text.h"
 #include "study/plan_study.h"
 
 namespace orrery::app {
@@ -50,12 +50,12 @@ std::string plans_table(const PlanQuestion& question, Plans plans) {
   Table table(std::move(head));
   for (const RankedPlan& ranked : plans) {
     const Estimate& e = ranked.estimate;
-    std::vector<std::string> row = {core::describe(ranked.plan), text(e.step),
-                                    ranked.refined ? text(*ranked.refined) : "-",
-                                    count(final_speed(ranked)), text(memory_of(e))};
-    if (mfu) row.push_back(e.mfu ? percent(*e.mfu * (e.step / study::step_of(ranked))) : "-");
-    if (bubble) row.push_back(percent(e.bubble_share));
-    row.push_back(percent(e.communication_share));
+    std::vector<std::string> row = {core::describe(ranked.plan), core::text(e.step),
+                                    ranked.refined ? core::text(*ranked.refined) : "-",
+                                    core::count(final_speed(ranked)), core::text(memory_of(e))};
+    if (mfu) row.push_back(e.mfu ? core::percent(*e.mfu * (e.step / study::step_of(ranked))) : "-");
+    if (bubble) row.push_back(core::percent(e.bubble_share));
+    row.push_back(core::percent(e.communication_share));
     table.add(std::move(row));
   }
   return table.text();
@@ -69,8 +69,8 @@ std::string product_table(const PlanQuestion& question, Plans plans) {
     const Estimate& e = ranked.estimate;
     const double speed = final_speed(ranked);
     table.add({core::describe(ranked.plan), fmt::format("{:.4g}", e.speed_of_one),
-               std::to_string(e.devices), percent(speed / (e.speed_of_one * e.devices)),
-               count(speed)});
+               std::to_string(e.devices), core::percent(speed / (e.speed_of_one * e.devices)),
+               core::count(speed)});
   }
   return table.text();
 }
@@ -100,9 +100,11 @@ std::string best_against_next(const costmodel::SearchResult& result) {
   const RankedPlan& next = result.ranked[1];
   std::string why = "Why the best beats the next: " + core::describe(next.plan) + " takes ";
   if (best.refined && next.refined) {
-    why += fmt::format("{} when simulated, against {}", text(*next.refined), text(*best.refined));
+    why += fmt::format("{} when simulated, against {}", core::text(*next.refined),
+                       core::text(*best.refined));
   } else {
-    why += fmt::format("{}, against {}", text(next.estimate.step), text(best.estimate.step));
+    why += fmt::format("{}, against {}", core::text(next.estimate.step),
+                       core::text(best.estimate.step));
   }
   // The simulator may see what the estimate does not: links shared by unlike communications.
   why += next.estimate.step > best.estimate.step
@@ -156,8 +158,8 @@ std::string plans_text(const PlanQuestion& question, const costmodel::SearchResu
                        std::size_t shown) {
   const Plans plans(result.ranked.data(), shown);
   return fmt::format("{} plans can be lowered, {} of them do not fit in memory.\n\n",
-                     count(static_cast<double>(result.candidates)),
-                     count(static_cast<double>(result.do_not_fit))) +
+                     core::count(static_cast<double>(result.candidates)),
+                     core::count(static_cast<double>(result.do_not_fit))) +
          plans_table(question, plans) + "\n" + product_table(question, plans) +
          best_against_next(result) + equals_of_best(result);
 }
@@ -168,8 +170,8 @@ std::string explanation_text(const PlanQuestion& question, const costmodel::Sear
   for (const auto& term : costmodel::explain(best.estimate, best.plan, question.model,
                                              question.cluster, question.job)) {
     const std::string value = term.unit == costmodel::Explanation::Unit::Seconds
-                                  ? text(core::Seconds(term.value))
-                                  : text(core::Bytes(term.value));
+                                  ? core::text(core::Seconds(term.value))
+                                  : core::text(core::Bytes(term.value));
     lines += fmt::format("  {:>9}  {}\n", value, term.term) + wrapped(term.text, 13);
   }
   lines += "\nWell-known kinds of plan:\n";
@@ -246,7 +248,7 @@ std::string front_text(const PlanQuestion& question,
   for (const costmodel::PartPlan& part : front) {
     const Estimate& e = part.best.estimate;
     std::vector<std::string> row = {core::describe(part.best.plan), std::to_string(e.devices),
-                                    text(e.step), count(speed_of(e))};
+                                    core::text(e.step), core::count(speed_of(e))};
     if (priced) {
       const double dollars = e.dollars_per_step.value_or(0);
       row.push_back(fmt::format("{:.3g}", dollars));

@@ -11,11 +11,11 @@
 
 #include "app/output_file.h"
 #include "app/progress.h"
-#include "app/quantity_text.h"
 #include "app/step_text.h"
 #include "app/table.h"
 #include "core/config/read.h"
 #include "core/error.h"
+#include "core/quantity_text.h"
 #include "core/trace/trace_file.h"
 #include "engine/execute.h"
 #include "engine/mpi_communicator.h"
@@ -35,7 +35,7 @@ void print_loss(const engine::StepReport& report, int steps) {
   std::string line = fmt::format("step {:>6}", report.step + 1);
   if (report.loss) line += fmt::format("  loss {:8.5f}", *report.loss);
   if (report.gradient_norm) line += fmt::format("  norm {:8.4f}", *report.gradient_norm);
-  fmt::print("{}  {}\n", line, text(core::Seconds(report.seconds)));
+  fmt::print("{}  {}\n", line, core::text(core::Seconds(report.seconds)));
   std::fflush(stdout);
 }
 
@@ -59,8 +59,8 @@ std::string differences_text(const study::PredictedMeasured& comparison) {
   for (const auto& o : comparison.operations) {
     if (table.rows() == kRows) break;
     if (o.measured.value == 0) continue;
-    table.add({fmt::format("{} ({})", o.operation, core::span_kind_name(o.kind)), text(o.predicted),
-               text(o.measured),
+    table.add({fmt::format("{} ({})", o.operation, core::span_kind_name(o.kind)),
+               core::text(o.predicted), core::text(o.measured),
                fmt::format("{:+.1f}%", 100.0 * (o.predicted / o.measured - 1.0))});
   }
   return table.text();
@@ -160,8 +160,8 @@ void finish(const RunFlags& flags, const Prepared& prepared, core::Trace trace) 
   if (flags.json) return print_json(prepared.inputs, trace, report, comparison);
   fmt::print("\n{}\n{}\nstep time: predicted {}, measured {} (fastest of {}): {:+.1f}%\n",
              step_text(prepared.inputs, report), differences_text(comparison),
-             text(comparison.predicted_step), text(comparison.measured_step), trace.steps.size(),
-             100.0 * comparison.error());
+             core::text(comparison.predicted_step), core::text(comparison.measured_step),
+             trace.steps.size(), 100.0 * comparison.error());
   if (flags.output) fmt::print("trace: {}\n", *flags.output);
   if (flags.weights_out) fmt::print("weights: {}\n", *flags.weights_out);
 }

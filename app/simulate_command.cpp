@@ -7,8 +7,8 @@
 
 #include "app/output_file.h"
 #include "app/progress.h"
-#include "app/quantity_text.h"
 #include "app/step_text.h"
+#include "core/quantity_text.h"
 #include "core/trace/trace_file.h"
 #include "study/simulate_plan.h"
 
@@ -48,7 +48,7 @@ void run_simulate(const SimulateFlags& flags) {
     sim::SimulateOptions options;
     options.steps = flags.steps;
     options.folded = !flags.all_ranks && program.ranks.size() > kEveryRank;
-    options.progress = [&](double share) { progress.say("simulating " + percent(share)); };
+    options.progress = [&](double share) { progress.say("simulating " + core::percent(share)); };
     trace = study::simulate_plan(inputs, program, options);
     if (flags.output) {
       progress.say("writing " + *flags.output);

@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "app/quantity_text.h"
 #include "app/table.h"
+#include "core/quantity_text.h"
 
 namespace orrery::app {
 namespace {
@@ -28,18 +28,18 @@ core::Seconds compute_in(const core::StepBreakdown& b) {
 
 std::vector<std::string> shares(std::string name, const core::StepBreakdown& b) {
   return {std::move(name),
-          percent(compute_in(b) / b.length),
-          percent(b.exposed_communication() / b.length),
-          percent(b.total_bubble() / b.length),
-          percent(b.other / b.length),
-          percent(b.overlap())};
+          core::percent(compute_in(b) / b.length),
+          core::percent(b.exposed_communication() / b.length),
+          core::percent(b.total_bubble() / b.length),
+          core::percent(b.other / b.length),
+          core::percent(b.overlap())};
 }
 
 // Everything that a mean step consists of, largest parts in their own words.
 std::string parts_text(const core::StepBreakdown& mean) {
   Table table({"part of the step (mean of ranks)", "time", "share"});
   const auto add = [&](const std::string& name, core::Seconds time) {
-    if (time.value > 0) table.add({name, text(time), percent(time / mean.length)});
+    if (time.value > 0) table.add({name, core::text(time), core::percent(time / mean.length)});
   };
   for (int k = 0; k < core::kSpanKinds; ++k) {
     const auto kind = static_cast<core::SpanKind>(k);
@@ -66,11 +66,11 @@ std::string ranks_text(const study::StepReport& report) {
 }  // namespace
 
 std::string step_text(const study::Inputs& inputs, const study::StepReport& report) {
-  std::string lines = fmt::format("step time           {}\n", text(report.length));
+  std::string lines = fmt::format("step time           {}\n", core::text(report.length));
   lines += fmt::format("{:<19} {}\n", std::string(unit_of(inputs)) + " per second",
-                       count(report.per_second));
-  if (report.mfu) lines += fmt::format("MFU                 {}\n", percent(*report.mfu));
-  lines += fmt::format("memory per device   {}\n", text(report.memory));
+                       core::count(report.per_second));
+  if (report.mfu) lines += fmt::format("MFU                 {}\n", core::percent(*report.mfu));
+  lines += fmt::format("memory per device   {}\n", core::text(report.memory));
   if (report.dollars) lines += fmt::format("price per step      ${:.4g}\n", *report.dollars);
   return lines + "\n" + parts_text(report.mean) + ranks_text(report);
 }

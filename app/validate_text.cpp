@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "app/quantity_text.h"
 #include "app/table.h"
+#include "core/quantity_text.h"
 
 namespace orrery::app {
 namespace {
@@ -41,8 +41,8 @@ std::string terms_text(const costmodel::Estimate& estimate) {
 }
 
 std::string predicted_text(const RowResult& row) {
-  if (row.slowest / row.fastest < 1.0005) return text(row.estimate.step);
-  return text(row.fastest) + " to " + text(row.slowest);
+  if (row.slowest / row.fastest < 1.0005) return core::text(row.estimate.step);
+  return core::text(row.fastest) + " to " + core::text(row.slowest);
 }
 
 std::string worst_lines(const Validation& validation) {
@@ -51,7 +51,7 @@ std::string worst_lines(const Validation& validation) {
     if (!source.worst || !source.part.empty()) continue;
     const RowResult& row = validation.rows[*source.worst];
     lines += fmt::format("  {} {} {}: {} measured, {} predicted ({:+.1f}%)\n    {}\n",
-                         source.source, row.measured.id, row.plan, text(*row.measured.step),
+                         source.source, row.measured.id, row.plan, core::text(*row.measured.step),
                          predicted_text(row), row.error * 100, terms_text(row.estimate));
   }
   return lines.empty() ? "" : "\nworst rows\n" + lines;
@@ -131,7 +131,7 @@ std::string sources_text(const Validation& validation) {
                        : fmt::format("{}", s.rows),
          percent_or_dash(s.mean_error), percent_or_dash(s.bias, true),
          percent_or_dash(s.median_error), percent_or_dash(worst, true),
-         s.interval_width > 0.0005 ? percent(s.interval_width) : "-",
+         s.interval_width > 0.0005 ? core::percent(s.interval_width) : "-",
          percent_or_dash(s.memory_error), percent_or_dash(s.memory_bias, true),
          s.regret ? fmt::format("{} in {}", percent_or_dash(s.regret), s.regret_groups) : "-"});
   }
@@ -157,10 +157,11 @@ std::string rows_text(const Validation& validation) {
     if (!row.predicted()) continue;
     std::string memory = "-";
     if (row.measured.memory) {
-      memory = fmt::format("{} {:+.1f}%", text(*row.measured.memory), *row.memory_error * 100);
+      memory =
+          fmt::format("{} {:+.1f}%", core::text(*row.measured.memory), *row.memory_error * 100);
     }
     table.add({row.measured.id + (row.measured.verified ? "" : " (recalled)"), row.measured.model,
-               row.plan, text(*row.measured.step), predicted_text(row),
+               row.plan, core::text(*row.measured.step), predicted_text(row),
                fmt::format("{:+.1f}%", row.error * 100), memory, terms_text(row.estimate)});
   }
   return table.text();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/lowering/message_bounds.h"
 #include "costmodel/lowered_stage.h"
 
 namespace orrery::costmodel {
@@ -12,11 +13,6 @@ using core::Bytes;
 
 ScaledMemory operator-(const ScaledMemory& a, const ScaledMemory& b) {
   return {a.fixed + b.fixed * -1.0, a.scaled + b.scaled * -1.0};
-}
-
-bool fetched_ahead(const core::Instruction& instruction) {
-  return std::holds_alternative<core::Receive>(instruction.operation) ||
-         instruction.stream == core::Stream::Host;
 }
 
 /// Keeps of a pass's moments those that hold most for some microbatch (of equals the first).
@@ -73,7 +69,7 @@ class MemoryWalk {
   ScaledPassBytes run(const core::Block& block) {
     ScaledPassBytes result;
     for (const core::Instruction& instruction : block.instructions) {
-      if (!fetched_ahead(instruction)) continue;
+      if (!core::fetches_ahead(instruction)) continue;
       const ScaledMemory before = now_;
       allocate(instruction);
       const bool loads = instruction.stream == core::Stream::Host;

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/network/collective_algorithm.h"
 #include "core/network/topology.h"
+#include "study/lower_quartile.h"
 
 namespace orrery::study {
 namespace {
@@ -78,12 +79,6 @@ core::Role probe_role(bool even, const std::vector<std::int64_t>& counts) {
   role.blocks = {block};
   role.step = {core::Call{core::BlockId(0), std::nullopt, {}}};
   return role;
-}
-
-double lower_quartile(std::vector<double> values) {
-  const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
-  std::nth_element(values.begin(), at, values.end());
-  return *at;
 }
 
 /// Uncontended time of a sample's communication on a topology.

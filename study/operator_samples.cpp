@@ -1,9 +1,10 @@
 #include "study/operator_samples.h"
 
-#include <algorithm>
 #include <array>
 #include <map>
 #include <variant>
+
+#include "study/lower_quartile.h"
 
 namespace orrery::study {
 namespace {
@@ -31,19 +32,14 @@ std::map<Key, std::vector<double>> executions(const core::Program& program,
   return seconds;
 }
 
-core::Seconds lower_quartile(std::vector<double> values) {
-  const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
-  std::nth_element(values.begin(), at, values.end());
-  return core::Seconds(*at);
-}
-
 }  // namespace
 
 core::Durations measured_durations(const core::Program& program, const core::Trace& trace) {
   core::Durations durations = core::zero_durations(program);
   for (const auto& [key, values] : executions(program, trace)) {
     durations.by_instruction[static_cast<std::size_t>(key[0])][static_cast<std::size_t>(key[1])]
-                            [static_cast<std::size_t>(key[2])] = lower_quartile(values);
+                            [static_cast<std::size_t>(key[2])] =
+        core::Seconds(lower_quartile(values));
   }
   return durations;
 }
@@ -57,7 +53,7 @@ std::vector<OperatorSample> operator_samples(const core::Program& program,
         std::get<core::Compute>(blocks[static_cast<std::size_t>(key[1])]
                                     .instructions[static_cast<std::size_t>(key[2])]
                                     .operation);
-    samples.push_back({compute.op, compute.work, lower_quartile(values)});
+    samples.push_back({compute.op, compute.work, core::Seconds(lower_quartile(values))});
   }
   return samples;
 }

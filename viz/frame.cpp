@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/quantity_text.h"
 #include "viz/paint_timeline.h"
-#include "viz/quantity_text.h"
 #include "viz/summary.h"
 
 namespace orrery::viz {
@@ -39,7 +39,7 @@ void paint_header(Canvas& canvas, const ViewModel& model, const FrameAreas& a) {
   for (const TraceView& view : model.traces()) {
     if (!what.empty()) what += " above ";
     what += view.trace.simulated ? "predicted" : "measured";
-    what += " " + time_text(view.shown_step.length());
+    what += " " + core::text(view.shown_step.length());
     spans += view.trace.spans.size();
   }
   const std::string right =

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "core/quantity_text.h"
 #include "core/trace/rank_timeline.h"
-#include "viz/quantity_text.h"
 
 namespace orrery::viz {
 
@@ -89,12 +89,12 @@ class Summary {
       const Seconds t = of(b);
       // Less than a millionth of the step is rounding.
       zero = zero && !(t > 1e-6 * b.length);
-      line.values.push_back(time_text(t));
+      line.values.push_back(core::text(t));
       line.shares.push_back(b.length > Seconds(0) ? t / b.length : 0.0);
     }
     if (zero && hide_zero) return;
     if (means_.size() == 1) {
-      line.values.push_back(percent_text(line.shares[0]));
+      line.values.push_back(core::percent(line.shares[0]));
     } else {
       line.values.push_back(error_text(of(means_[0]), of(means_[1])));
     }
@@ -106,14 +106,14 @@ class Summary {
     SummaryLine path{Kind::Text, "comm on critical path", {}, {}, {}};
     for (std::size_t t = 0; t < means_.size(); ++t) {
       const bool communicates = means_[t].communication > Seconds(0);
-      overlap.values.push_back(communicates ? percent_text(means_[t].overlap()) : "none");
+      overlap.values.push_back(communicates ? core::percent(means_[t].overlap()) : "none");
       Seconds communication;
       for (int k = 0; k < core::kSpanKinds; ++k) {
         if (!core::is_communication(static_cast<SpanKind>(k))) continue;
         communication += model_.traces()[t].critical.by_kind[static_cast<std::size_t>(k)];
       }
       path.values.push_back(
-          means_[t].length > Seconds(0) ? percent_text(communication / means_[t].length) : "");
+          means_[t].length > Seconds(0) ? core::percent(communication / means_[t].length) : "");
     }
     lines_.push_back(std::move(overlap));
     lines_.push_back(std::move(path));
@@ -126,7 +126,7 @@ class Summary {
       lines_.push_back({Kind::Text,
                         fmt::format("{} {}", short_name(rows[i].kind), rows[i].operation),
                         colour_of(rows[i].kind),
-                        {time_text(rows[i].predicted), time_text(rows[i].measured),
+                        {core::text(rows[i].predicted), core::text(rows[i].measured),
                          error_text(rows[i].predicted, rows[i].measured)},
                         {}});
     }
@@ -154,7 +154,7 @@ class Summary {
           {Kind::Text,
            fmt::format("{}  rank {}", core::gap_cause_letter(gap.cause), gap.rank.value),
            {},
-           {time_text(gap.when.length()), blamed},
+           {core::text(gap.when.length()), blamed},
            {}});
     }
   }
@@ -199,16 +199,16 @@ std::vector<std::string> describe_span(const TraceView& view, std::int32_t numbe
   std::string where = fmt::format("step {}", span.instruction.step);
   if (span.microbatch) where += fmt::format(", microbatch {}", *span.microbatch);
   lines.push_back(where);
-  lines.push_back(fmt::format("at {}, takes {}", time_text(span.start - view.origin),
-                              time_text(span.end - span.start)));
+  lines.push_back(fmt::format("at {}, takes {}", core::text(span.start - view.origin),
+                              core::text(span.end - span.start)));
   const Seconds moving = span.end - span.transfer;
   if (span.transfer > span.start) {
-    lines.push_back(
-        fmt::format("waits {}, then {}", time_text(span.transfer - span.start), time_text(moving)));
+    lines.push_back(fmt::format("waits {}, then {}", core::text(span.transfer - span.start),
+                                core::text(moving)));
   }
   if (span.bytes > core::Bytes(0)) {
-    std::string size = bytes_text(span.bytes);
-    if (moving > Seconds(0)) size += fmt::format(", {}", rate_text(span.bytes / moving));
+    std::string size = core::message_text(span.bytes);
+    if (moving > Seconds(0)) size += fmt::format(", {}", core::text(span.bytes / moving));
     lines.push_back(size);
   }
   return lines;
@@ -218,9 +218,9 @@ std::vector<std::string> describe_gap(const TraceView& view, std::size_t number)
   const core::Gap& gap = view.gaps[number];
   std::vector<std::string> lines;
   lines.push_back(
-      fmt::format("gap of {}: {}", time_text(gap.when.length()), core::gap_cause_name(gap.cause)));
+      fmt::format("gap of {}: {}", core::text(gap.when.length()), core::gap_cause_name(gap.cause)));
   lines.push_back(
-      fmt::format("rank {}, at {}", gap.rank.value, time_text(gap.when.begin - view.origin)));
+      fmt::format("rank {}, at {}", gap.rank.value, core::text(gap.when.begin - view.origin)));
   if (gap.blamed) {
     const core::Span& span = view.trace.spans[static_cast<std::size_t>(*gap.blamed)];
     lines.push_back(fmt::format(

@@ -9,6 +9,7 @@
 #include "core/check/plan_check.h"
 #include "core/error.h"
 #include "core/lowering/dependencies.h"
+#include "core/lowering/message_bounds.h"
 #include "core/lowering/sparse_roles.h"
 #include "core/network/unique_keys.h"
 
@@ -91,27 +92,6 @@ void add_step(Role& role, const std::optional<WorkerBlocks>& worker,
   if (server) call(server->update, std::nullopt);
 }
 
-/// Last instruction of a block on the compute stream.
-int last_compute(const Block& block) {
-  for (std::size_t i = block.instructions.size(); i-- > 0;) {
-    if (block.instructions[i].stream == Stream::Compute) return static_cast<int>(i);
-  }
-  ORRERY_CHECK(false, "a block must compute something");
-}
-
-/// A slice is loaded while the slice before it is trained, not earlier, so that memory stays
-/// bounded: its loading waits until the slice before that has been trained.
-void bound_prefetch(Role& role, const WorkerBlocks& worker) {
-  const int last = last_compute(role.blocks[worker.train.index()]);
-  std::vector<int> trained;  // The calls so far.
-  for (int c = 0; c < static_cast<int>(role.step.size()); ++c) {
-    Call& call = role.step[static_cast<std::size_t>(c)];
-    if (call.block == worker.train) trained.push_back(c);
-    if (call.block != worker.pull || trained.empty()) continue;
-    call.waits.push_back({.instruction = 0, .call = trained.back(), .other = last});
-  }
-}
-
 Role make_role(const SparseShape& shape, bool works, bool serves) {
   Role role;
   role.name = works && serves ? "worker and server" : works ? "worker" : "server";
@@ -128,7 +108,8 @@ Role make_role(const SparseShape& shape, bool works, bool serves) {
   add_step(role, worker, server, shape.slices);
   add_frees(role);
   add_dependencies(role);
-  if (worker) bound_prefetch(role, *worker);
+  // A slice is loaded while the one before it is trained, not earlier.
+  if (worker) bound_fetches(role, worker->pull, worker->train);
   return role;
 }
 

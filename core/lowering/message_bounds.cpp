@@ -117,4 +117,17 @@ bool fetches_ahead(const Instruction& instruction) {
 
 void bound_messages(Role& role) { Bounds(role).add(); }
 
+void bound_fetches(Role& role, BlockId fetches, BlockId computes) {
+  const int last = compute_range(role.blocks[computes.index()]).last;
+  std::vector<int> fetched, computed;  // Calls.
+  for (int c = 0; c < static_cast<int>(role.step.size()); ++c) {
+    Call& call = role.step[static_cast<std::size_t>(c)];
+    if (call.block == computes) computed.push_back(c);
+    if (call.block != fetches) continue;
+    const auto ahead = static_cast<std::size_t>(kMessagesAhead);
+    if (fetched.size() >= ahead) call.waits.push_back({0, computed[fetched.size() - ahead], last});
+    fetched.push_back(c);
+  }
+}
+
 }  // namespace orrery::core

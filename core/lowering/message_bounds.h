@@ -30,4 +30,8 @@ bool fetches_ahead(const Instruction&);
 /// Adds the waits above to the calls of a role. Call after add_dependencies.
 void bound_messages(Role&);
 
+/// (1) where fetching and computing are blocks of their own: the first instruction of the k-th call of
+/// `fetches` waits for the computation of the k−2-nd call of `computes`. Call after add_dependencies.
+void bound_fetches(Role&, BlockId fetches, BlockId computes);
+
 }  // namespace orrery::core

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "viz/quantity_text.h"
 #include "viz/time_axis.h"
 
 namespace orrery::viz {
@@ -21,15 +20,6 @@ TEST(Palette, TextIsReadableOnEveryKind) {
 // White on black is 21:1 by definition: (1 + 0.05) / (0 + 0.05).
 TEST(Palette, ContrastOfBlackAndWhite) {
   EXPECT_NEAR(contrast({0, 0, 0}, {255, 255, 255}), 21.0, 1e-9);
-}
-
-TEST(QuantityText, ThreeSignificantDigits) {
-  EXPECT_EQ(time_text(core::Seconds(0.0123)), "12.3 ms");
-  EXPECT_EQ(time_text(core::Seconds(0)), "0 ns");
-  EXPECT_EQ(time_text(core::Seconds(-1.5e-6)), "-1.50 µs");
-  EXPECT_EQ(time_text(core::Seconds(0.99999)), "1.00 s");
-  EXPECT_EQ(bytes_text(core::Bytes(2.1e6)), "2.10 MB");
-  EXPECT_EQ(percent_text(0.3142), "31.4 %");
 }
 
 TEST(TimeAxis, TicksAreRoundAndWithinTheRange) {

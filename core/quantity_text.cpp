@@ -1,4 +1,4 @@
-#include "app/quantity_text.h"
+#include "core/quantity_text.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-namespace orrery::app {
+namespace orrery::core {
 namespace {
 
 using Scale = std::pair<double, const char*>;
@@ -28,25 +28,31 @@ std::string scaled(double value, const std::array<Scale, N>& units) {
 
 }  // namespace
 
-std::string text(core::Seconds s) {
+std::string text(Seconds s) {
   static const std::array<Scale, 4> kUnits = {
       {{1.0, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}}};
   return s.value == 0.0 ? "0 s" : scaled(s.value, kUnits);
 }
 
-std::string text(core::Bytes b) {
+std::string text(Bytes b) {
   static const std::array<Scale, 5> kUnits = {
       {{0x1p40, "TiB"}, {0x1p30, "GiB"}, {0x1p20, "MiB"}, {0x1p10, "KiB"}, {1.0, "B"}}};
   return b.value == 0.0 ? "0 B" : scaled(b.value, kUnits);
 }
 
-std::string text(core::BytesPerSecond r) {
+std::string message_text(Bytes b) {
+  static const std::array<Scale, 5> kUnits = {
+      {{1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}, {1.0, "B"}}};
+  return b.value == 0.0 ? "0 B" : scaled(b.value, kUnits);
+}
+
+std::string text(BytesPerSecond r) {
   static const std::array<Scale, 4> kUnits = {
       {{1e12, "TB/s"}, {1e9, "GB/s"}, {1e6, "MB/s"}, {1e3, "kB/s"}}};
   return scaled(r.value, kUnits);
 }
 
-std::string text(core::FlopsPerSecond r) {
+std::string text(FlopsPerSecond r) {
   static const std::array<Scale, 4> kUnits = {
       {{1e15, "PFLOP/s"}, {1e12, "TFLOP/s"}, {1e9, "GFLOP/s"}, {1e6, "MFLOP/s"}}};
   return scaled(r.value, kUnits);
@@ -62,4 +68,4 @@ std::string count(double number) {
   return (number < 0 ? "-" : "") + digits;
 }
 
-}  // namespace orrery::app
+}  // namespace orrery::core
