@@ -1,8 +1,13 @@
-// Where each number of an estimate comes from, in words: explain() of costmodel/estimate.h.
+// Where each number of an estimate comes from, in words: explain() of costmodel/estimate.h. What a
+// sentence says of collectives, passes and buffers is what core/lowering/ lowers the plan to.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/error.h"
+#include "core/lowering/pipeline_schedule.h"
+#include "core/lowering/rank_grid.h"
+#include "core/quantity_text.h"
 #include "costmodel/collective_cost.h"
 #include "costmodel/compute_cost.h"
 #include "costmodel/dense_estimator.h"
@@ -10,37 +15,43 @@
 namespace orrery::costmodel {
 namespace {
 
+using core::Axis;
+using core::Recompute;
+
 /// What the texts are filled with.
 struct Context {
   const Estimate& estimate;
   const core::Plan& plan;
   const core::Model& model;
+  const core::Cluster& cluster;
   const core::Job& job;
   core::Device device;
   FabricCost fabric;
 
   const core::DensePlan& dense() const { return *plan.dense; }
   bool is_dense() const { return plan.dense.has_value(); }
+  bool shards(int stage) const { return is_dense() && dense().sharding_stage >= stage; }
 };
 
-std::string compute_text(const Context& c) {
-  if (!c.is_dense()) {
-    return fmt::format("{} slices of one worker's samples: gather, interaction, MLP, gradients",
-                       c.estimate.microbatches);
+// ---- the network ---------------------------------------------------------------------------
+
+/// Whether ranks that differ along `axis` alone share a node.
+bool within_nodes(const Context& c, Axis axis) {
+  const core::RankGrid grid(c.dense());
+  for (int r = 0; r < grid.ranks(); ++r) {
+    const core::Rank first = grid.moved(core::Rank(r), axis, 0);
+    if (c.cluster.node_of(r) != c.cluster.node_of(first.value)) return false;
   }
-  return fmt::format(
-      "{} microbatches through the slowest of {} stages on {}: {:.0f} TFLOP/s {} peak times an "
-      "efficiency of each product's shape (ceiling {:.2f}), or memory at {:.0f} GB/s, whichever is "
-      "slower, and {:.1f} us per operator",
-      c.estimate.microbatches, c.dense().pipeline, c.device.name,
-      matrix_peak(c.device, c.job.precision).value / 1e12, core::dtype_name(c.job.precision),
-      c.device.gemm.ceiling, (c.device.memory_bandwidth * c.device.memory_efficiency).value / 1e9,
-      c.device.launch.value * 1e6);
+  return true;
 }
 
-std::string recompute_text(const Context& c) {
-  if (!c.is_dense() || c.dense().recompute == core::Recompute::None) return "nothing is recomputed";
-  return "each layer's forward pass again before its backward pass, but its last product";
+std::string links_text(const Context& c, Axis axis) {
+  if (within_nodes(c, axis)) {
+    return fmt::format("{} and {} within a node", core::text(c.fabric.port),
+                       core::text(c.fabric.inside));
+  }
+  return fmt::format("{} per card and {} between nodes", core::text(c.fabric.card),
+                     core::text(c.fabric.across));
 }
 
 /// What the collective library adds to the links.
@@ -48,84 +59,201 @@ std::string library_text(const FabricCost& fabric) {
   const core::Collectives& library = fabric.collectives;
   if (library.library == core::CollectiveLibrary::AllPairs) {
     if (!library.reduction) return "all pairs at once";
-    return fmt::format("all pairs at once, sums at {:.1f} GB/s", library.reduction->value / 1e9);
+    return fmt::format("all pairs at once, sums at {}", core::text(*library.reduction));
   }
-  return fmt::format("{:.1f} us for each by NCCL{}", library.base.value * 1e6,
+  return fmt::format("{} for each by NCCL{}", core::text(library.base),
                      library.in_switch ? ", sums in the switch where that is faster" : "");
+}
+
+// ---- the passes ----------------------------------------------------------------------------
+
+std::string layers_text(const Context& c) {
+  const auto& layers = c.dense().recompute_layers;
+  return layers ? fmt::format("each of a stage's first {} layers", *layers) : "each layer";
+}
+
+std::string compute_text(const Context& c) {
+  if (!c.is_dense()) {
+    return fmt::format("{} slices of one worker's samples: gather, interaction, MLP, gradients",
+                       c.estimate.microbatches);
+  }
+  const bool gpu = c.device.kind == core::DeviceKind::Gpu;
+  return fmt::format(
+      "{} microbatches through the slowest of {} stages on {}: {} {} peak times an efficiency of "
+      "each product's shape (ceiling {:.2f}), or memory at {}, whichever is slower, and {} {}",
+      c.estimate.microbatches, c.dense().pipeline, c.device.name,
+      core::text(matrix_peak(c.device, c.job.precision)), core::dtype_name(c.job.precision),
+      c.device.gemm.ceiling, core::text(c.device.memory_bandwidth * c.device.memory_efficiency),
+      core::text(gpu ? c.device.gap : c.device.launch), gpu ? "between kernels" : "per operator");
+}
+
+std::string recompute_text(const Context& c) {
+  if (!c.is_dense()) return "nothing is recomputed";
+  const core::DensePlan& d = c.dense();
+  switch (d.recompute) {
+    case Recompute::None:
+      return "nothing is recomputed";
+    case Recompute::Selective:
+      return fmt::format("the {} of {} again before its backward pass",
+                         d.attention == core::AttentionKind::Flash
+                             ? "attention"
+                             : "scores and softmax of the attention",
+                         layers_text(c));
+    case Recompute::Full:
+      return fmt::format("the forward pass of {} again before its backward pass, {}",
+                         layers_text(c),
+                         d.recompute_whole ? "its last product too" : "but its last product");
+  }
+  core::check_failed("Recompute", "unknown kind", __FILE__, __LINE__);
 }
 
 std::string host_text(const Context& c) {
   return fmt::format(
-      "the host issues a pass's kernels one after the other, {:.1f} us each (the device file's "
-      "`launch`); what that takes longer than the device needs",
-      c.device.launch.value * 1e6);
+      "the host issues a pass's kernels and communication one after the other, {} each (the device "
+      "file's `launch`); what that takes longer than the device needs",
+      core::text(c.device.launch));
+}
+
+/// A layer's collectives of the tensor group, forward, backward and in what is recomputed.
+std::string tensor_collectives_text(const core::DensePlan& d) {
+  const bool again = d.recompute == Recompute::Full;
+  if (!d.sequence_parallel) {
+    std::string text = "2 all-reduces per layer forward and 2 backward";
+    if (again) text += fmt::format(", {} more where it is recomputed", d.recompute_whole ? 2 : 1);
+    return text;
+  }
+  std::string text = "2 all-gathers and 2 reduce-scatters per layer forward, ";
+  text += core::splits_backward(d.schedule)
+              ? "2 and 2 backward and 4 all-gathers for its weight gradients"
+              : "4 and 2 backward, 2 of them of what weight gradients read";
+  if (again) {
+    text += fmt::format(", 2 and {} more where it is recomputed", d.recompute_whole ? 2 : 1);
+  }
+  return text;
 }
 
 std::string tensor_text(const Context& c) {
   if (!c.is_dense() || c.dense().tensor == 1) return "no tensor parallelism";
-  return fmt::format(
-      "2 all-reduces per layer forward and 2 backward over {} devices, {:.0f} GB/s and {:.1f} us "
-      "within a node, {}; only what no weight gradient hides",
-      c.dense().tensor, c.fabric.port.value / 1e9, c.fabric.inside.value * 1e6,
-      library_text(c.fabric));
+  return fmt::format("{} over {} devices, {}, {}; only what compute does not hide",
+                     tensor_collectives_text(c.dense()), c.dense().tensor,
+                     links_text(c, Axis::Tensor), library_text(c.fabric));
 }
 
 std::string context_text(const Context& c) {
   if (!c.is_dense() || c.dense().context == 1) return "no context parallelism";
   const core::DensePlan& d = c.dense();
+  std::string what;
   if (d.context_method == core::ContextMethod::Ring) {
-    return fmt::format(
-        "keys and values go round {} devices in each layer's attention, and once more backward, "
-        "where their gradients follow them; only what attention does not hide",
+    const bool again = d.recompute != Recompute::None;
+    what = fmt::format(
+        "keys and values take {} hops round {} devices in each layer's attention, {} more "
+        "backward{} "
+        "and their gradients {}",
+        d.context - 1, d.context, d.context - 1,
+        again ? fmt::format(", {} more where attention is recomputed", d.context - 1) : "",
         d.context);
+  } else {
+    const bool again = d.recompute == Recompute::Full;
+    what = fmt::format("2 all-to-alls per layer forward and 2 backward{} over {} devices",
+                       again ? ", 2 more where it is recomputed," : "", d.context);
   }
-  return fmt::format("2 all-to-alls per layer forward and 2 backward over {} devices, {}",
-                     d.context, library_text(c.fabric));
+  return fmt::format("{}, {}{}; only what compute does not hide", what,
+                     links_text(c, Axis::Context),
+                     d.context_method == core::ContextMethod::Ring ? std::string()
+                                                                   : ", " + library_text(c.fabric));
+}
+
+/// In which pieces gradients are reduced and parameters gathered.
+std::string pieces_text(const core::DensePlan& d) {
+  if (!d.overlap_gradients) return "all at once after the last backward pass";
+  if (!d.bucket) return "a layer at a time";
+  return fmt::format("layers joined until their gradients have {}", core::message_text(*d.bucket));
 }
 
 std::string gather_text(const Context& c) {
-  if (!c.is_dense() || c.dense().sharding_stage < 3) return "parameters are not gathered";
+  if (!c.shards(3)) return "parameters are not gathered in the passes";
   return fmt::format(
-      "parameters gathered over {} devices before each forward and each backward pass of a layer; "
-      "only what compute does not hide",
-      c.dense().sharding);
+      "all-gather of the parameters over {} devices before they are used in each forward and each "
+      "backward pass, {}; {}, {}; only what compute does not hide",
+      c.dense().sharding, pieces_text(c.dense()), links_text(c, Axis::Sharding),
+      library_text(c.fabric));
 }
+
+// ---- the pipeline --------------------------------------------------------------------------
 
 std::string bubble_text(const Context& c) {
   if (!c.is_dense() || c.dense().pipeline == 1) return "no pipeline";
-  const int p = c.dense().pipeline;
+  const core::DensePlan& d = c.dense();
+  const int p = d.pipeline;
   const int m = c.estimate.microbatches;
-  return fmt::format(
-      "filling and draining {} stages with {} microbatches: (p-1)/(m+p-1) = {:.1f}% of the "
-      "pipeline when stages are equal",
-      p, m, 100.0 * (p - 1) / (m + p - 1));
+  const std::string what = fmt::format("filling and draining {} stages with {} microbatches", p, m);
+  if (core::splits_backward(d.schedule)) {
+    return fmt::format("{}, as far as {} does not fill it with weight gradients", what,
+                       core::schedule_name(d.schedule));
+  }
+  const int chunks = d.virtual_stages;
+  return fmt::format("{}: (p-1)/({}m+p-1) = {} of the pipeline when stages are equal", what,
+                     chunks > 1 ? fmt::format("{}", chunks) : "",
+                     core::percent((p - 1.0) / (1.0 * chunks * m + p - 1.0)));
 }
 
 std::string pipeline_text(const Context& c) {
   if (!c.is_dense() || c.dense().pipeline == 1) return "no pipeline";
-  return fmt::format(
-      "activations and gradients between {} stages; across nodes {:.0f} GB/s per card",
-      c.dense().pipeline, c.fabric.card.value / 1e9);
+  const core::DensePlan& d = c.dense();
+  return fmt::format("activations and gradients{} between {} stages, {}",
+                     d.sequence_parallel ? " of each device's rows" : "", d.pipeline,
+                     links_text(c, Axis::Pipeline));
+}
+
+// ---- the end of the step -------------------------------------------------------------------
+
+/// Whose gradients are summed beside those of the slices' owners: replicas, and ranks that share a
+/// sequence. Empty where there are none.
+std::string replicas_text(const core::DensePlan& d) {
+  if (d.data > 1 && d.context > 1) {
+    return fmt::format("{} replicas and the {} devices that share a sequence", d.data, d.context);
+  }
+  if (d.data > 1) return fmt::format("{} replicas", d.data);
+  if (d.context > 1) return fmt::format("the {} devices that share a sequence", d.context);
+  return {};
 }
 
 std::string gradient_text(const Context& c) {
   if (!c.is_dense()) return "all-reduce of the dense gradients over the workers";
   const core::DensePlan& d = c.dense();
-  if (d.data_ways() == 1) return "no data parallelism; the scalars of the gradient norm and loss";
-  std::string text =
-      d.sharding > 1
-          ? fmt::format("reduce-scatter over {} and all-gather of the parameters", d.sharding)
-          : "";
-  if (d.data > 1) {
-    text += fmt::format("{}all-reduce over {} replicas", text.empty() ? "" : ", ", d.data);
+  std::vector<std::string> parts;
+  if (d.sharding > 1) {
+    parts.push_back(fmt::format("reduce-scatter over {} devices{}", d.sharding,
+                                d.sharding_stage > 1 ? " in each backward pass" : ""));
   }
-  return text + ", a layer at a time; only what the last backward pass does not hide";
+  if (const std::string replicas = replicas_text(d); !replicas.empty()) {
+    parts.push_back(
+        fmt::format("all-reduce{} over {}", d.sharding > 1 ? " of the slices" : "", replicas));
+  }
+  if (!parts.empty()) parts.back() += ", " + pieces_text(d);
+  if (d.sharding > 1 && d.sharding_stage < 3) {
+    parts.emplace_back("all-gather of the updated parameters");
+  }
+  if (d.sequence_parallel) {
+    parts.emplace_back("the normalisations' gradients over the tensor group");
+  }
+  if (c.model.transformer->tied_embeddings && d.pipeline > 1) {
+    parts.emplace_back("the tied embedding's between first and last stage");
+  }
+  parts.emplace_back("gradient norm and loss");
+  return fmt::format("{}; only what compute does not hide", fmt::join(parts, ", "));
+}
+
+/// "1/8 of " where a device has a slice alone.
+std::string slice_text(const Context& c, int stage) {
+  return c.shards(stage) ? fmt::format("1/{} of ", c.dense().sharding) : "";
 }
 
 std::string optimizer_text(const Context& c) {
   if (!c.is_dense()) return "zeroing, norm and update of the dense parameters";
-  return fmt::format("zeroing, norm and update of 1/{} of the stage's parameters, at memory speed",
-                     c.dense().sharding);
+  return fmt::format(
+      "zeroing of {}the stage's gradients, norm and update of {}its parameters, at memory speed",
+      slice_text(c, 2), slice_text(c, 1));
 }
 
 std::string server_text(const Context& c) {
@@ -166,31 +294,77 @@ std::string time_text(TimeTerm term, const Context& c) {
   core::check_failed("TimeTerm", "unknown term", __FILE__, __LINE__);
 }
 
+// ---- memory --------------------------------------------------------------------------------
+
+std::string optimizer_memory_text(const Context& c) {
+  if (!c.is_dense()) return "the accumulator of each row";
+  std::vector<std::string> parts;
+  if (core::dtype_bytes(c.job.precision) < core::dtype_bytes(core::DType::Float32)) {
+    parts.emplace_back("a float32 copy");
+  }
+  switch (c.job.optimizer.kind) {
+    case core::OptimizerKind::AdamW:
+    case core::OptimizerKind::Adam:
+      parts.emplace_back("two float32 moments");
+      break;
+    case core::OptimizerKind::AdaGrad:
+      parts.emplace_back("float32 sums of squares");
+      break;
+    case core::OptimizerKind::Sgd:
+      break;
+  }
+  return fmt::format("{} of {}the parameters", fmt::join(parts, " and "), slice_text(c, 1));
+}
+
+std::string activations_text(const Context& c) {
+  if (!c.is_dense()) return "one slice's activations";
+  const std::string in_flight = "of the microbatches in flight, ";
+  switch (c.dense().recompute) {
+    case Recompute::None:
+      return in_flight + "all that backward reads";
+    case Recompute::Selective:
+      return in_flight + "without the inside of the attention of " + layers_text(c);
+    case Recompute::Full:
+      return in_flight + "the input alone of " + layers_text(c);
+  }
+  core::check_failed("Recompute", "unknown kind", __FILE__, __LINE__);
+}
+
+std::string communication_memory_text(const Context& c) {
+  if (!c.is_dense()) return "what others sent";
+  const core::DensePlan& d = c.dense();
+  std::vector<std::string> parts;
+  if (d.sequence_parallel) parts.emplace_back("gathered rows");
+  if (d.context > 1 && d.context_method == core::ContextMethod::Ring) {
+    parts.emplace_back("keys and values on their way round");
+  }
+  if (d.sharding_stage >= 2)
+    parts.emplace_back("full gradients of two buckets, of embedding and head");
+  if (d.sharding_stage == 3) parts.emplace_back("gathered parameters likewise");
+  if (d.tensor > 1) parts.emplace_back("statistics of the loss");
+  return parts.empty() ? "what others sent" : fmt::format("{}", fmt::join(parts, ", "));
+}
+
 std::string memory_text(MemoryTerm term, const Context& c) {
   switch (term) {
     case MemoryTerm::Weights:
-      return c.is_dense() ? fmt::format("{} bytes per parameter of stage {}, 1/{} of each layer",
-                                        core::dtype_bytes(c.job.precision),
+      return c.is_dense() ? fmt::format("{} bytes per parameter of {}stage {}, 1/{} of each layer",
+                                        core::dtype_bytes(c.job.precision), slice_text(c, 3),
                                         c.estimate.fullest_stage, c.dense().tensor)
                           : "a server's rows, or a worker's dense parameters";
     case MemoryTerm::Gradients:
-      return "4 bytes per parameter: accumulated in float32";
+      return fmt::format("4 bytes per parameter{}: accumulated in float32",
+                         c.shards(2) ? " of " + slice_text(c, 2) + "the stage" : "");
     case MemoryTerm::Optimizer:
-      return c.is_dense()
-                 ? fmt::format(
-                       "float32 master copy (of half precision) and moments, over {} devices",
-                       c.dense().sharding)
-                 : "the accumulator of each row";
+      return optimizer_memory_text(c);
     case MemoryTerm::Activations:
-      return c.is_dense() ? fmt::format("of the microbatches in flight, {} recompute",
-                                        core::recompute_name(c.dense().recompute))
-                          : "one slice's activations";
+      return activations_text(c);
     case MemoryTerm::Logits:
       return "of one microbatch, on the last stage";
     case MemoryTerm::Workspace:
       return "live within one pass";
     case MemoryTerm::Communication:
-      return "what others sent";
+      return communication_memory_text(c);
     case MemoryTerm::Reserved:
       return "context, libraries and fragmentation (the device file's `reserved`)";
   }
@@ -202,8 +376,13 @@ std::string memory_text(MemoryTerm term, const Context& c) {
 std::vector<Explanation> explain(const Estimate& estimate, const core::Plan& plan,
                                  const core::Model& model, const core::Cluster& cluster,
                                  const core::Job& job) {
-  const Context context{
-      estimate, plan, model, job, slowest_device(cluster, job.precision), fabric_cost(cluster)};
+  const Context context{estimate,
+                        plan,
+                        model,
+                        cluster,
+                        job,
+                        slowest_device(cluster, job.precision),
+                        fabric_cost(cluster)};
   std::vector<Explanation> lines;
   for (int t = 0; t < kTimeTerms; ++t) {
     const auto term = static_cast<TimeTerm>(t);
