@@ -15,7 +15,7 @@
 namespace orrery::app {
 namespace {
 
-// Up to here every rank is simulated; beyond, one for all of its role, unless asked otherwise.
+// Up to here every rank is simulated; beyond, one for all that do the same, unless asked otherwise.
 constexpr std::size_t kEveryRank = 64;
 
 }  // namespace
@@ -30,8 +30,8 @@ CLI::App* declare_simulate(CLI::App& app, SimulateFlags& flags) {
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   command->add_flag("--all-ranks", flags.all_ranks,
-                    fmt::format("Simulate every rank, not one per role (the default beyond {}; "
-                                "rings of a context group are always simulated rank by rank)",
+                    fmt::format("Simulate every rank, not one for all that do the same at the same "
+                                "time (the default beyond {} ranks)",
                                 kEveryRank));
   command->add_flag("--json", flags.json, "Print JSON");
   command->footer("Example:\n  orrery simulate plan.toml -o predicted.h5");

@@ -1,4 +1,4 @@
-// How long the simulator itself takes for one training step, one rank per role standing for all.
+// How long the simulator itself takes for one training step, one rank standing for all that do the same.
 
 #include <fmt/format.h>
 

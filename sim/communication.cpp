@@ -45,12 +45,31 @@ Bytes load_of(const Loads& loads, core::LinkId link) {
 
 }  // namespace
 
+CollectivePhase message_phase(Rank from, Rank to, const core::Topology& topology) {
+  const int node = topology.node_of(from);
+  const bool in_mesh =
+      node == topology.node_of(to) && topology.fabric_of(node) == core::NodeFabric::CubeMesh;
+  const Bytes wire(in_mesh ? 1.0 / core::cube_mesh_message_share() : 1.0);
+  return {topology.latency(topology.route(from, to)), {{from, to, wire}}};
+}
+
 Communications::Communications(const core::Program& program, const core::Topology& topology,
                                const Fold& fold, std::optional<CollectiveAlgorithm> preferred)
     : program_(program),
       topology_(topology),
       folded_(fold.simulated.size() < program.ranks.size()),
-      preferred_(preferred) {}
+      alike_(fold.others),
+      stand_in_(program.ranks.size()),
+      simulated_(program.ranks.size(), false),
+      preferred_(preferred) {
+  for (std::size_t i = 0; i < alike_.size(); ++i) {
+    std::vector<Rank>& ranks = alike_[i];
+    ranks.insert(std::lower_bound(ranks.begin(), ranks.end(), fold.simulated[i]),
+                 fold.simulated[i]);
+    for (const Rank rank : ranks) stand_in_[rank.index()] = i;
+    simulated_[fold.simulated[i].index()] = true;
+  }
+}
 
 PhaseShape Communications::own_shape(const CollectivePhase& own) const {
   PhaseShape phase{own.latency, 0, {}, own.sums.value};
@@ -63,9 +82,10 @@ PhaseShape Communications::own_shape(const CollectivePhase& own) const {
   return phase;
 }
 
-/// `all` holds the transfers of `own` and its siblings; `seen_by` is one of own's ranks.
+/// `all` holds the transfers of `own` and its siblings; `seen_by` are the ranks, ascending, whose links
+/// other flows may share.
 PhaseShape Communications::shared_shape(const CollectivePhase& own, const CollectivePhase& all,
-                                        Rank seen_by) const {
+                                        const std::vector<Rank>& seen_by) const {
   PhaseShape phase{all.latency, 0, {}, all.sums.value};
   Loads loads = core::link_loads(own.transfers, topology_);
   if (loads.empty()) return phase;
@@ -74,7 +94,10 @@ PhaseShape Communications::shared_shape(const CollectivePhase& own, const Collec
   for (LinkLoad& load : loads) load.bytes = load_of(all_loads, load.link);
   std::vector<Transfer> seen;
   std::copy_if(own.transfers.begin(), own.transfers.end(), std::back_inserter(seen),
-               [&](const Transfer& t) { return t.from == seen_by || t.to == seen_by; });
+               [&](const Transfer& t) {
+                 return std::binary_search(seen_by.begin(), seen_by.end(), t.from) ||
+                        std::binary_search(seen_by.begin(), seen_by.end(), t.to);
+               });
   std::set<core::LinkId> links = {busiest(loads, topology_).link};
   for (const LinkLoad& load : core::link_loads(seen, topology_)) links.insert(load.link);
   for (const core::LinkId link : links) {
@@ -83,16 +106,11 @@ PhaseShape Communications::shared_shape(const CollectivePhase& own, const Collec
   return phase;
 }
 
-std::vector<Rank> Communications::ranks_like(Rank rank) const {
-  const core::RoleId role = program_.ranks[rank.index()].role;
-  std::vector<Rank> ranks;
-  for (std::size_t r = 0; r < program_.ranks.size(); ++r) {
-    if (program_.ranks[r].role == role) ranks.emplace_back(r);
-  }
-  return ranks;
+const std::vector<Rank>& Communications::ranks_like(Rank rank) const {
+  return alike_[stand_in_[rank.index()]];
 }
 
-/// Groups that the ranks of one role have in one slot: they do the same, `group` among them.
+/// Groups that ranks which do the same have in one slot, `group` among them.
 std::vector<GroupId> Communications::siblings(GroupId group) const {
   const Rank first = program_.groups[group.index()].members.front();
   const RankBinding& binding = program_.ranks[first.index()];
@@ -172,7 +190,14 @@ Communications::Choice Communications::shared_choice(
     slowest = i;
   }
   const std::vector<CollectivePhase> all = core::together(parts);
-  const Rank seen_by = program_.groups[alike[slowest].index()].members.front();
+  // The simulated members' places in the slowest sibling.
+  const std::vector<Rank>& members = program_.groups[group.index()].members;
+  const std::vector<Rank>& slowest_members = program_.groups[alike[slowest].index()].members;
+  std::vector<Rank> seen_by;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (simulated_[members[i].index()]) seen_by.push_back(slowest_members[i]);
+  }
+  std::sort(seen_by.begin(), seen_by.end());
   choice.phases.clear();
   for (std::size_t i = 0; i < all.size(); ++i) {
     choice.phases.push_back(shared_shape(parts[slowest][i], all[i], seen_by));
@@ -199,21 +224,13 @@ Communication Communications::collective(GroupId group, CollectiveKind kind, Byt
 
 const std::vector<PhaseShape>& Communications::route(Rank from, Rank to) {
   const auto [it, fresh] = routes_.try_emplace({from, to});
-  if (fresh && from != to) it->second = {own_shape(message_phase(from, to))};
+  if (fresh && from != to) it->second = {own_shape(message_phase(from, to, topology_))};
   return it->second;
-}
-
-CollectivePhase Communications::message_phase(Rank from, Rank to) const {
-  const int node = topology_.node_of(from);
-  const bool in_mesh =
-      node == topology_.node_of(to) && topology_.fabric_of(node) == core::NodeFabric::CubeMesh;
-  const Bytes wire(in_mesh ? 1.0 / core::cube_mesh_message_share() : 1.0);
-  return {topology_.latency(topology_.route(from, to)), {{from, to, wire}}};
 }
 
 std::vector<PhaseShape> Communications::shared_message(Rank from, PeerSlot peer) const {
   const auto phase_of = [&](Rank r) {
-    return message_phase(r, program_.ranks[r.index()].peers[peer.index()]);
+    return message_phase(r, program_.ranks[r.index()].peers[peer.index()], topology_);
   };
   Rank slowest = from;
   std::vector<std::vector<CollectivePhase>> parts;
@@ -222,7 +239,7 @@ std::vector<PhaseShape> Communications::shared_message(Rank from, PeerSlot peer)
     parts.push_back({phase_of(other)});
     if (time(other) > time(slowest)) slowest = other;
   }
-  return {shared_shape(phase_of(slowest), core::together(parts).front(), slowest)};
+  return {shared_shape(phase_of(slowest), core::together(parts).front(), {slowest})};
 }
 
 Communication Communications::message(Rank from, Rank to, PeerSlot peer, Bytes bytes) {

@@ -7,7 +7,7 @@
 // max_links(bytes / β), exactly the closed form, and on a shared link it counts as one flow. What members add up of it takes its time
 // before the flow starts: nothing else sees the order.
 //
-// When one rank stands for all of its role, its flow also carries what their flows put on the same
+// When one rank stands for others (sim/fold.h), its flow also carries what their flows put on the same
 // links at the same time (the sibling groups of a collective, the other senders of a stage): a link
 // then takes (own + siblings' bytes)/B · x. Of all links only those that tell the time are kept:
 // the busiest one, and those of the simulated ranks themselves. Where siblings are placed
@@ -44,6 +44,9 @@ struct Part {
 /// The parts of one communication, one after another (a pull: keys there, rows back).
 using Communication = std::vector<Part>;
 
+/// One byte from a rank to another; on the wires of a cube mesh it is more.
+core::CollectivePhase message_phase(core::Rank from, core::Rank to, const core::Topology&);
+
 /// Remembers the shape of each communication it has been asked for.
 class Communications {
  public:
@@ -77,16 +80,19 @@ class Communications {
   std::vector<core::GroupId> siblings(core::GroupId) const;
   std::vector<core::GroupId> groups_like(core::GroupId) const;
   const std::vector<PhaseShape>& route(core::Rank from, core::Rank to);
-  core::CollectivePhase message_phase(core::Rank from, core::Rank to) const;
   std::vector<PhaseShape> shared_message(core::Rank from, core::PeerSlot) const;
-  std::vector<core::Rank> ranks_like(core::Rank) const;
+  const std::vector<core::Rank>& ranks_like(core::Rank) const;
   PhaseShape own_shape(const core::CollectivePhase& own) const;
   PhaseShape shared_shape(const core::CollectivePhase& own, const core::CollectivePhase& all,
-                          core::Rank seen_by) const;
+                          const std::vector<core::Rank>& seen_by) const;
 
   const core::Program& program_;
   const core::Topology& topology_;
   bool folded_ = false;
+  std::vector<std::vector<core::Rank>>
+      alike_;                          ///< Where folded: ranks that one stands for, with it.
+  std::vector<std::size_t> stand_in_;  ///< By rank, into alike_.
+  std::vector<bool> simulated_;        ///< By rank.
   std::optional<core::CollectiveAlgorithm> preferred_;
   std::map<core::GroupId, core::GroupShape> shapes_;
   std::map<std::tuple<core::GroupId, core::CollectiveKind, core::CollectiveMethod>, Choice>

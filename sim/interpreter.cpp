@@ -29,16 +29,21 @@ std::vector<double> capacities(const core::Cluster& cluster, const core::Topolog
 }
 
 /// What a CPU rank's compute instructions take from: its one thread, which all its streams share,
-/// and the cores of its node where there are fewer than ranks. Nothing on a GPU, whose streams are
-/// its own.
+/// and the cores of its node where there are fewer than ranks, as many times as it stands for ranks
+/// there. Nothing on a GPU, whose streams are its own.
 std::optional<std::vector<LinkUse>> shared_cores(const core::Cluster& cluster,
-                                                 const core::Topology& topology, Rank rank) {
+                                                 const core::Topology& topology, Rank rank,
+                                                 const std::vector<Rank>& others) {
   const int node = topology.node_of(rank);
   const core::NodeType& type = cluster.node_type(node);
   if (type.device.kind != core::DeviceKind::Cpu) return std::nullopt;
   const int links = static_cast<int>(topology.links().size());
   std::vector<LinkUse> uses = {{links + cluster.nodes() + rank.value, 1.0}};
-  if (type.cores < type.devices) uses.push_back({links + node, 1.0});
+  if (type.cores < type.devices) {
+    const auto here = std::count_if(others.begin(), others.end(),
+                                    [&](Rank other) { return topology.node_of(other) == node; });
+    uses.push_back({links + node, 1.0 + static_cast<double>(here)});
+  }
   return uses;
 }
 
@@ -81,14 +86,15 @@ Interpreter::Interpreter(const Program& program, const core::Durations& duration
       step_started_(static_cast<std::size_t>(options.steps), 0),
       network_(capacities(cluster, topology)) {
   for (const core::Role& role : program.roles) schedules_.emplace_back(role);
-  for (const Rank rank : fold.simulated) {
+  for (std::size_t i = 0; i < fold.simulated.size(); ++i) {
+    const Rank rank = fold.simulated[i];
     index_of_[rank.index()] = static_cast<int>(ranks_.size());
     RankState& state = ranks_.emplace_back();
     state.rank = rank;
     state.schedule = &schedules_[program.ranks[rank.index()].role.index()];
     state.memory = state.schedule->persistent();
     total_ += std::int64_t{options.steps} * state.schedule->instructions();
-    cores_.push_back(shared_cores(cluster, topology, rank));
+    cores_.push_back(shared_cores(cluster, topology, rank, fold.others[i]));
     memory_.push_back({"live memory", "B", rank, {Seconds(0)}, {state.memory}});
   }
 }

@@ -17,9 +17,10 @@ using core::Program;
 
 namespace {
 
-Fold fold_for(const Program& program, const SimulateOptions& options) {
+Fold fold_for(const Program& program, const core::Topology& topology,
+              const SimulateOptions& options) {
   if (options.folded) {
-    if (auto fold = one_rank_per_role(program)) return *std::move(fold);
+    if (auto fold = folded_ranks(program, topology)) return *std::move(fold);
   }
   return every_rank(program);
 }
@@ -39,7 +40,7 @@ core::Topology topology_for(const Program& program, const Cluster& cluster) {
 core::Trace simulate(const Program& program, const Durations& durations, const Cluster& cluster,
                      const SimulateOptions& options) {
   const core::Topology topology = topology_for(program, cluster);
-  const Fold fold = fold_for(program, options);
+  const Fold fold = fold_for(program, topology, options);
   core::TraceBuilder builder(program);
   for (std::size_t i = 0; i < fold.simulated.size(); ++i) {
     if (!fold.others[i].empty()) builder.stands_for(fold.simulated[i], fold.others[i]);
@@ -57,7 +58,7 @@ core::Seconds simulate_step(const Program& program, const Durations& durations,
                             const Cluster& cluster, const SimulateOptions& options) {
   ORRERY_CHECK(options.steps > 0, "a simulation of no step");
   const core::Topology topology = topology_for(program, cluster);
-  const Fold fold = fold_for(program, options);
+  const Fold fold = fold_for(program, topology, options);
   Interpreter interpreter(program, durations, cluster, topology, fold, options, nullptr);
   interpreter.run();
   const core::StepInfo& last = interpreter.steps().back();

@@ -24,8 +24,8 @@ struct RandomDelays {
 
 struct SimulateOptions {
   int steps = 1;
-  /// Simulates one rank per role where the program allows it (sim/fold.h); its communications carry
-  /// what its siblings put on the same links.
+  /// Simulates one rank for all that do the same where program and placement allow it (sim/fold.h);
+  /// its communications carry what theirs put on the same links.
   bool folded = false;
   /// Instead of the fastest algorithm, where it supports the collective.
   std::optional<core::CollectiveAlgorithm> algorithm;

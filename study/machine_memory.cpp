@@ -79,9 +79,10 @@ void require_memory(core::Bytes needed, const std::string& what, const std::stri
                   needed.value / kGiB, available->value / kGiB, advice));
 }
 
-std::int64_t simulated_spans(const core::Program& program, const sim::SimulateOptions& options) {
+std::int64_t simulated_spans(const core::Program& program, const core::Cluster& cluster,
+                             const sim::SimulateOptions& options) {
   std::optional<sim::Fold> fold;
-  if (options.folded) fold = sim::one_rank_per_role(program);
+  if (options.folded) fold = sim::folded_ranks(program, core::Topology(cluster));
   if (!fold) fold = sim::every_rank(program);
   return options.steps * sum_of_roles<std::int64_t>(program, fold->simulated, instructions_of);
 }

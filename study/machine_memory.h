@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "core/cluster.h"
 #include "core/program.h"
 #include "sim/simulate.h"
 
@@ -19,7 +20,8 @@ std::optional<core::Bytes> available_memory();
 void require_memory(core::Bytes needed, const std::string& what, const std::string& advice);
 
 /// Instructions that the simulator executes, each of which becomes a span of its trace.
-std::int64_t simulated_spans(const core::Program&, const sim::SimulateOptions&);
+std::int64_t simulated_spans(const core::Program&, const core::Cluster&,
+                             const sim::SimulateOptions&);
 
 /// Instructions that all ranks of a run execute in one step.
 std::int64_t executed_spans(const core::Program&);

@@ -19,7 +19,7 @@ core::Program lower_plan(const Inputs& inputs) {
 
 core::Trace simulate_plan(const Inputs& inputs, const core::Program& program,
                           const sim::SimulateOptions& options) {
-  require_memory(trace_memory(simulated_spans(program, options)),
+  require_memory(trace_memory(simulated_spans(program, inputs.cluster, options)),
                  fmt::format("a trace of {} steps", options.steps), "simulate fewer steps");
   return sim::simulate(program, costmodel::predict_durations(program, inputs.cluster, inputs.job),
                        inputs.cluster, options);

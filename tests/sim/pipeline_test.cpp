@@ -91,7 +91,7 @@ Times times_of(const core::Trace& trace) {
   return times;
 }
 
-/// Largest difference between what one rank per role and every rank give, relative to the step.
+/// Largest difference between what a folded simulation and every rank give, relative to the step.
 double folding_error(const Program& program, const core::Durations& durations,
                      const core::Cluster& cluster) {
   SimulateOptions options;
@@ -133,7 +133,7 @@ TEST(Folding, CarriesTheSiblingsOnSharedCards) {
 TEST(Folding, StandsForEveryRankOnce) {
   const core::Cluster cluster = gpu_cluster(4, 4, 2);
   const Program program = lowered_gpt2(plan_of(2, 1, 4, 2), 4, 4, cluster);
-  const auto fold = one_rank_per_role(program);
+  const auto fold = folded_ranks(program, core::Topology(cluster));
   ASSERT_TRUE(fold.has_value());
   EXPECT_EQ(fold->simulated.size(), program.roles.size());
   std::vector<int> times(program.ranks.size(), 0);
@@ -147,11 +147,67 @@ TEST(Folding, StandsForEveryRankOnce) {
   EXPECT_EQ(std::count(times.begin(), times.end(), 1), 16);
 }
 
+DensePlan with_ring(DensePlan plan, int context) {
+  plan.context = context;
+  plan.context_method = core::ContextMethod::Ring;
+  plan.axis_order = {core::Axis::Tensor, core::Axis::Context, core::Axis::Sharding,
+                     core::Axis::Pipeline, core::Axis::Data};
+  return plan;
+}
+
+// A ring is kept whole: a rank for each stage and position in it.
+TEST(Folding, KeepsRingsWhole) {
+  for (const DensePlan& plan :
+       {with_ring(plan_of(2, 1, 1, 1), 4), with_ring(plan_of(4, 1, 1, 1), 2),
+        with_ring(plan_of(1, 2, 2, 1), 2), with_ring(plan_of(2, 1, 2, 2), 2)}) {
+    const core::Cluster cluster = one_node(plan.devices(), {3.0_us, 1.0_GBps});
+    const Program program = lowered_gpt2(plan, 4, 4, cluster);
+    const auto fold = folded_ranks(program, core::Topology(cluster));
+    ASSERT_TRUE(fold.has_value());
+    EXPECT_EQ(fold->simulated.size(), static_cast<std::size_t>(plan.pipeline * plan.context));
+    EXPECT_LT(folding_error(program, varied_durations(program, 20.0_us), cluster), 1e-9);
+  }
+}
+
+// Four devices a node, two a card, two nodes a leaf. Rings within a node; over two nodes, where hops
+// within a node and between nodes take turns; and over both leaves.
+TEST(Folding, OfRingsIsExactWhereverTheyLieAlike) {
+  for (const DensePlan& plan :
+       {with_ring(plan_of(4, 1, 2, 1), 2), with_ring(plan_of(2, 2, 2, 1), 2),
+        with_ring(plan_of(2, 1, 2, 2), 2), with_ring(plan_of(2, 1, 2, 1), 4),
+        with_ring(plan_of(1, 1, 4, 1), 4), with_ring(plan_of(1, 2, 1, 2), 4)}) {
+    const core::Cluster cluster = gpu_cluster(4, 4, 2);
+    const Program program = lowered_gpt2(plan, 4, 4, cluster);
+    EXPECT_TRUE(folded_ranks(program, core::Topology(cluster)).has_value());
+    EXPECT_LT(folding_error(program, varied_durations(program, 20.0_us), cluster), 1e-9);
+  }
+}
+
+// Rings of two on nodes of three devices: every other ring lies in two nodes.
+TEST(Folding, DoesNotFoldRingsThatLieDifferently) {
+  const core::Cluster cluster = gpu_cluster(4, 3, 1);
+  const Program program = lowered_gpt2(with_ring(plan_of(6, 1, 1, 1), 2), 4, 4, cluster);
+  EXPECT_FALSE(folded_ranks(program, core::Topology(cluster)).has_value());
+  const core::Durations durations = varied_durations(program, 20.0_us);
+  SimulateOptions options;
+  options.folded = true;
+  EXPECT_EQ(simulate(program, durations, cluster, options), simulate(program, durations, cluster));
+}
+
+// Four CPU ranks share two cores: one that stands for four takes the cores four times.
+TEST(Folding, TakesTheCoresOfAllThatOneStandsFor) {
+  const core::Cluster cluster = cpu_node(4);
+  for (const DensePlan& plan : {plan_of(4, 1, 1, 1), plan_of(2, 1, 1, 2)}) {
+    const Program program = lowered_gpt2(plan, 4, 4, cluster);
+    EXPECT_LT(folding_error(program, varied_durations(program, 20.0_us), cluster), 1e-9);
+  }
+}
+
 // Servers answer workers one after another, so workers differ in time.
 TEST(Folding, DoesNotFoldServers) {
   const core::Cluster cluster = cpu_node(4);
   const Program program = lowered_deepfm(2, 2, cluster);
-  EXPECT_FALSE(one_rank_per_role(program).has_value());
+  EXPECT_FALSE(folded_ranks(program, core::Topology(cluster)).has_value());
   SimulateOptions options;
   options.folded = true;
   const core::Durations durations = varied_durations(program, 20.0_us);

@@ -21,7 +21,8 @@ TEST(MachineMemory, KnowsTheSpansOfATraceBeforehand) {
     options.steps = 2;
     options.folded = folded;
     const core::Trace trace = simulate_plan(inputs, program, options);
-    EXPECT_EQ(simulated_spans(program, options), static_cast<std::int64_t>(trace.spans.size()))
+    EXPECT_EQ(simulated_spans(program, inputs.cluster, options),
+              static_cast<std::int64_t>(trace.spans.size()))
         << plan;
     if (!folded) {
       EXPECT_EQ(2 * executed_spans(program), static_cast<std::int64_t>(trace.spans.size()));
