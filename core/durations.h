@@ -12,10 +12,11 @@ namespace orrery::core {
 
 /// by_instruction[role][block][instruction]; zero for communication.
 ///
-/// The host of a rank issues the instructions of a call's compute and tensor streams one after the
-/// other, in the call's order, beginning when the first of them could start but for this; none
-/// starts before it is issued. So a call takes at least the sum of its issue times, however fast
-/// the device is. Instructions of other streams are issued in time.
+/// The host of a rank issues the instructions that take it time one after the other, those of a call
+/// in the call's order. It begins a call when it has issued the call that it began before, and not
+/// until the first of them could start but for this; none starts before it is issued. So a call takes
+/// at least the sum of its issue times, however fast the device is. Instructions that take the host
+/// no time are issued in time.
 struct Durations {
   using ByInstruction = std::vector<std::vector<std::vector<Seconds>>>;
   ByInstruction by_instruction;

@@ -171,10 +171,12 @@ Seconds issue_time(const core::Instruction& instruction, const Device& device,
       instruction.pass == core::Pass::Forward || instruction.pass == core::Pass::Recompute ||
       instruction.pass == core::Pass::Backward || instruction.pass == core::Pass::WeightGrad;
   if (device.kind != core::DeviceKind::Gpu || !of_a_pass) return Seconds(0);
-  if (instruction.stream == core::Stream::Tensor) return device.launch;
-  const auto* compute = std::get_if<core::Compute>(&instruction.operation);
-  if (compute == nullptr || instruction.stream != core::Stream::Compute) return Seconds(0);
-  return device.launch * kernels_of(compute->op, precision).count;
+  if (const auto* compute = std::get_if<core::Compute>(&instruction.operation)) {
+    if (instruction.stream == core::Stream::Host) return Seconds(0);
+    return device.launch * kernels_of(compute->op, precision).count;
+  }
+  const bool waits_for_a_peer = std::holds_alternative<core::Receive>(instruction.operation);
+  return waits_for_a_peer ? Seconds(0) : device.launch;
 }
 
 }  // namespace orrery::costmodel

@@ -40,8 +40,10 @@ core::FlopsPerSecond matrix_peak(const core::Device&, core::DType precision);
 core::Seconds compute_time(const core::Compute&, const core::Device&, core::DType precision);
 
 /// What the host needs to issue an instruction of a pass: the launches of a GPU operator's kernels,
-/// one launch for a collective; nothing on a CPU, which is its own host. The optimizer step's
-/// kernels each take many tensors at once and are not bound by it.
+/// one launch for a collective and for a message, which its sender pays (a ring's send and receive
+/// are one kernel; a stage's receive is issued ahead); nothing on a CPU, which is its own host. The
+/// optimizer step's kernels each take many tensors at once, and its reductions are issued as backward
+/// passes end: neither bounds it.
 core::Seconds issue_time(const core::Instruction&, const core::Device&, core::DType precision);
 
 }  // namespace orrery::costmodel

@@ -119,7 +119,7 @@ PassTiming timing_of(const PassOutline& pass, const std::vector<Seconds>& durati
     if (item.recomputes) result.recompute += duration;
   }
   result.makespan = free[static_cast<std::size_t>(core::Stream::Compute)];
-  result.issued = pass.issued + last;
+  result.issued = std::max(pass.issued + last, pass.all_issued);
   return result;
 }
 
@@ -151,7 +151,6 @@ std::optional<std::size_t> StageOutliner::action_of(const core::Instruction& one
 PassOutline StageOutliner::outline(const core::Block& one, const core::Block& two,
                                    const core::Role& role) {
   PassOutline result;
-  Seconds issued;
   for (std::size_t i = 0; i < one.instructions.size(); ++i) {
     const core::Instruction& instruction = one.instructions[i];
     for (const int wait : instruction.waits) {
@@ -162,8 +161,8 @@ PassOutline StageOutliner::outline(const core::Block& one, const core::Block& tw
                             .action = action_of(instruction, two.instructions[i], role),
                             .waits_end = static_cast<std::uint32_t>(result.waits.size()),
                             .completes = part_of(instruction.writes, role.parameters, false)});
-    issued += issue_time(instruction, device_, precision_);
-    if (instruction.stream == core::Stream::Compute) result.issued = issued;
+    result.all_issued += issue_time(instruction, device_, precision_);
+    if (instruction.stream == core::Stream::Compute) result.issued = result.all_issued;
   }
   return result;
 }

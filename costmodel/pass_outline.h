@@ -48,13 +48,15 @@ struct PassItem {
 struct PassOutline {
   std::vector<PassItem> items;
   std::vector<std::uint32_t> waits;  ///< Earlier items, by item.
-  core::Seconds issued;              ///< What the host needs to issue all of its last kernel.
+  core::Seconds issued;              ///< What the host needs to issue all up to its last kernel,
+  core::Seconds all_issued;          ///< and what is sent after it.
 };
 
 /// What a pass takes.
 struct PassTiming {
   core::Seconds makespan;  ///< Until the compute stream is done.
-  core::Seconds issued;  ///< Until it would be if the device took no time but for the last kernel.
+  /// Until it would be if the device took no time but for the last kernel, and all is issued.
+  core::Seconds issued;
   core::Seconds compute, recompute;
   /// Of the compute stream, by what it waits for: of all that an item waits for, what ends last.
   std::array<core::Seconds, core::kSpanKinds> waits{};

@@ -172,7 +172,8 @@ void Interpreter::start_step(int rank) {
   state.ended = 0;
   state.waits_left = state.schedule->wait_counts();
   state.next.fill(0);
-  state.host = {std::nullopt, now_};
+  if (!issue_ends_.empty()) state.host.began.assign(state.schedule->role().step.size(), {});
+  state.host.free = now_;
   const auto step = static_cast<std::size_t>(state.step);
   if (!step_started_[step]) {
     step_started_[step] = 1;
@@ -198,22 +199,21 @@ void Interpreter::start_next(int rank, Stream stream) {
 
 /// When the host has issued an instruction that could start now but for that.
 Seconds Interpreter::issued_at(int rank, int flat) {
+  if (issue_ends_.empty()) return now_;
   RankState& state = ranks_[static_cast<std::size_t>(rank)];
   const RoleSchedule& schedule = *state.schedule;
-  const Stream stream = schedule.at(flat).stream;
-  if (issue_ends_.empty() || (stream != Stream::Compute && stream != Stream::Tensor)) return now_;
-  const auto& blocks = issue_ends_[program_.ranks[state.rank.index()].role.index()];
-  const auto ends_of = [&](int call) -> const std::vector<Seconds>& {
-    return blocks[schedule.role().step[static_cast<std::size_t>(call)].block.index()];
-  };
-  const int call = schedule.call_of(flat);
-  if (state.host.call && *state.host.call > call) return now_;
-  if (state.host.call != call) {
-    Seconds free = state.host.began;
-    if (state.host.call) free += ends_of(*state.host.call).back();
-    state.host = {call, std::max(now_, free)};
+  const auto call = static_cast<std::size_t>(schedule.call_of(flat));
+  const auto role = program_.ranks[state.rank.index()].role.index();
+  const auto block = schedule.role().step[call].block.index();
+  const auto index = static_cast<std::size_t>(schedule.index_of(flat));
+  if (durations_.issue[role][block][index] == Seconds(0)) return now_;
+  const std::vector<Seconds>& ends = issue_ends_[role][block];
+  std::optional<Seconds>& began = state.host.began[call];
+  if (!began) {
+    began = std::max(now_, state.host.free);
+    state.host.free = *began + ends.back();
   }
-  return state.host.began + ends_of(call)[static_cast<std::size_t>(schedule.index_of(flat))];
+  return *began + ends[index];
 }
 
 void Interpreter::start(int rank, Stream stream, int flat) {

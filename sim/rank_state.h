@@ -23,8 +23,8 @@ struct Running {
 
 /// The host issues the instructions of one call after another (core/durations.h).
 struct Host {
-  std::optional<int> call;  ///< That it issues, or issued last, in this step.
-  core::Seconds began;      ///< When it began to.
+  std::vector<std::optional<core::Seconds>> began;  ///< By call of this step.
+  core::Seconds free;                               ///< When it has issued those calls.
 };
 
 struct RankState {

@@ -145,7 +145,7 @@ core::Instruction instruction(core::Operator op, core::Pass pass) {
 }
 
 // Four kernels of 5 us each; nothing in the optimizer step, on a CPU, or of what is loaded.
-TEST(IssueTime, IsThatOfAPassesKernels) {
+TEST(IssueTime, IsThatOfAPassesKernelsAndCommunications) {
   const core::LinearWeightGrad op{.rows = 1000, .out = 500, .in = 200, .bias = true};
   const auto issue = [](const core::Instruction& i, const core::Device& d) {
     return issue_time(i, d, core::DType::BFloat16).value;
@@ -157,10 +157,19 @@ TEST(IssueTime, IsThatOfAPassesKernels) {
       instruction(core::LoadTokens{.sequences = 1, .sequence = 1}, core::Pass::Forward);
   loads.stream = core::Stream::Host;
   EXPECT_EQ(issue(loads, gpu()), 0.0);
-  core::Instruction collective;
-  collective.operation = core::Collective{};
-  collective.stream = core::Stream::Tensor;
-  EXPECT_DOUBLE_EQ(issue(collective, gpu()), 5e-6);
+  core::Instruction communication;
+  for (const core::Stream stream :
+       {core::Stream::Tensor, core::Stream::Context, core::Stream::Gather, core::Stream::Data}) {
+    communication.operation = core::Collective{};
+    communication.stream = stream;
+    EXPECT_DOUBLE_EQ(issue(communication, gpu()), 5e-6);
+  }
+  communication.operation = core::Send{};
+  communication.stream = core::Stream::SendContext;
+  EXPECT_DOUBLE_EQ(issue(communication, gpu()), 5e-6);
+  communication.operation = core::Receive{};
+  communication.stream = core::Stream::ReceiveContext;
+  EXPECT_EQ(issue(communication, gpu()), 0.0);
 }
 
 // Metamorphic: every rate doubled and every latency halved is half the time, for every operator.

@@ -68,20 +68,43 @@ TEST(Simulate, NothingStartsBeforeTheHostIssuedIt) {
   EXPECT_DOUBLE_EQ(trace.steps.front().end.value, 22);
 }
 
-// Issued in 1, 4 and 1 s: at 1, 5 and 6. The device waits for the second; a collective of the tensor
-// stream is issued in its turn too, one of the data stream in time.
+// Issued in 1, 4, 1 and 1 s: at 1, 5, 6 and 7. The device waits for the second; collectives of other
+// streams are issued in their turn too, but what takes the host no time in time.
 TEST(Simulate, AHostThatIsSlowHoldsTheDeviceUp) {
   ProgramBuilder b(1);
   b.compute(0, 1);
   b.compute(0, 1);
   b.compute(0, 1, {}, Stream::Tensor);
-  b.compute(0, 1, {}, Stream::Data);
-  b.durations.issue = {{{Seconds(1), Seconds(4), Seconds(1), Seconds(1)}}};
+  b.compute(0, 1, {}, Stream::Gather);
+  b.compute(0, 1, {}, Stream::ReceiveContext);
+  b.durations.issue = {{{Seconds(1), Seconds(4), Seconds(1), Seconds(1), Seconds(0)}}};
   const Trace trace = simulate(b.program, b.durations, slow_star(1));
   expect_span(span_of(trace, 0, 0), 1, 1, 2);
   expect_span(span_of(trace, 0, 1), 5, 5, 6);
   expect_span(span_of(trace, 0, 2), 6, 6, 7);
-  expect_span(span_of(trace, 0, 3), 0, 0, 1);
+  expect_span(span_of(trace, 0, 3), 7, 7, 8);
+  expect_span(span_of(trace, 0, 4), 0, 0, 1);
+}
+
+// The first call's two instructions are issued at 1 and 4. The gather of the second call, its first
+// instruction, could start at 0: the host comes to it after the first call, at 5, and to the compute
+// at 6. The first call's second instruction is still not before 4.
+TEST(Simulate, AHostRunsAheadIntoTheNextCallButNotBackwards) {
+  ProgramBuilder b(1);
+  b.compute(0, 1);
+  b.compute(0, 1);
+  b.role(0).blocks.push_back({"next", {}});
+  core::Instruction gather = b.instruction(0, 0);
+  gather.stream = Stream::Gather;
+  b.role(0).blocks[1].instructions = {gather, b.instruction(0, 0)};
+  b.role(0).step.push_back({core::BlockId(1), std::nullopt, {}});
+  b.durations.by_instruction[0].push_back({Seconds(1), Seconds(1)});
+  b.durations.issue = {{{Seconds(1), Seconds(3)}, {Seconds(1), Seconds(1)}}};
+  const Trace trace = simulate(b.program, b.durations, slow_star(1));
+  expect_span(span_of(trace, 0, 0), 1, 1, 2);
+  expect_span(span_of(trace, 0, 1), 4, 4, 5);
+  expect_span(span_of(trace, 0, 0, 0, 1), 5, 5, 6);
+  expect_span(span_of(trace, 0, 1, 0, 1), 6, 6, 7);
 }
 
 // Host: 4 s. Compute waits for it; a third instruction on another stream does not.
