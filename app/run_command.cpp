@@ -130,6 +130,7 @@ Prepared prepare(const RunFlags& flags) {
   for (const auto& file : {flags.output, flags.weights_out}) {
     if (file) check_writable(*file);
   }
+  if (flags.output) core::check_trace_name(*flags.output);
   prepared.program = study::lower_plan(prepared.inputs);
   prepared.steps = flags.steps.value_or(prepared.inputs.job.steps);
   const std::string job_file = core::resolve_beside(flags.plan, prepared.inputs.plan.job).string();

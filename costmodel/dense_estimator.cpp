@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/lowering/pipeline_schedule.h"
 #include "core/lowering/rank_grid.h"
+#include "core/quantity_text.h"
 #include "costmodel/compute_cost.h"
 #include "costmodel/pass_times.h"
 
@@ -19,8 +20,6 @@ using core::Axis;
 using core::Bytes;
 using core::Rank;
 using core::Seconds;
-
-constexpr double kGiB = 1073741824.0;
 
 StageEnds ends_of(int index, int count) { return {index == 0, index == count - 1}; }
 
@@ -382,13 +381,13 @@ DenseEstimator::Fullest DenseEstimator::fullest(const core::DensePlan& plan) con
 }
 
 Infeasible DenseEstimator::too_large(const Fullest& most, Bytes available) const {
-  const double gib = available.value / kGiB;
+  const std::string most_of_it = core::text(available);
   const std::string limit = available < device_.memory
-                                ? fmt::format("a plan may use {:.1f} GiB of {}", gib, device_.name)
-                                : fmt::format("{} has {:.1f} GiB", device_.name, gib);
+                                ? fmt::format("a plan may use {} of {}", most_of_it, device_.name)
+                                : fmt::format("{} has {}", device_.name, most_of_it);
   return {.reason = Infeasible::Reason::Memory,
-          .why = fmt::format("stage {} needs {:.1f} GiB on each device, {}", most.stage,
-                             total(most.memory).value / kGiB, limit),
+          .why = fmt::format("stage {} needs {} on each device, {}", most.stage,
+                             core::text(total(most.memory)), limit),
           .needed = total(most.memory),
           .available = available};
 }

@@ -8,6 +8,7 @@
 #include "core/check/memory_profile.h"
 #include "core/lowering/lowering.h"
 #include "core/network/parameter_server.h"
+#include "core/quantity_text.h"
 #include "costmodel/collective_cost.h"
 #include "costmodel/compute_cost.h"
 #include "costmodel/dense_estimator.h"
@@ -18,8 +19,6 @@ namespace {
 using core::Bytes;
 using core::Rank;
 using core::Seconds;
-
-constexpr double kGiB = 1073741824.0;
 
 /// What one server does with one worker.
 struct Turn {
@@ -281,12 +280,12 @@ Outcome estimate_sparse(const core::Plan& plan, const core::Model& model,
     const MemoryByTerm memory = memory_of(role, cost.device());
     if (total(memory) > total(result.memory)) result.memory = memory;
     if (total(memory) > cost.device().memory) {
-      return Infeasible{.reason = Infeasible::Reason::Memory,
-                        .why = fmt::format("each {} needs {:.1f} GiB, {} has {:.1f} GiB", role.name,
-                                           total(memory).value / kGiB, cost.device().name,
-                                           cost.device().memory.value / kGiB),
-                        .needed = total(memory),
-                        .available = cost.device().memory};
+      return Infeasible{
+          .reason = Infeasible::Reason::Memory,
+          .why = fmt::format("each {} needs {}, {} has {}", role.name, core::text(total(memory)),
+                             cost.device().name, core::text(cost.device().memory)),
+          .needed = total(memory),
+          .available = cost.device().memory};
     }
   }
   const Parts p = cost.parts();

@@ -9,13 +9,12 @@
 
 #include "core/check/memory_profile.h"
 #include "core/error.h"
+#include "core/quantity_text.h"
 #include "sim/fold.h"
 
 namespace orrery::study {
 
 namespace {
-
-constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
 // Measured with a simulated step of 2.4 million spans: 220 bytes in columns, 430 while they are
 // written as JSON.
@@ -74,9 +73,8 @@ std::optional<core::Bytes> available_memory() {
 void require_memory(core::Bytes needed, const std::string& what, const std::string& advice) {
   const auto available = available_memory();
   if (!available || needed <= *available) return;
-  throw core::SystemError(
-      fmt::format("{} needs {:.1f} GiB of memory, but {:.1f} GiB are available; {}", what,
-                  needed.value / kGiB, available->value / kGiB, advice));
+  throw core::SystemError(fmt::format("{} needs {} of memory, but {} are available; {}", what,
+                                      core::text(needed), core::text(*available), advice));
 }
 
 std::int64_t simulated_spans(const core::Program& program, const core::Cluster& cluster,

@@ -16,7 +16,7 @@ namespace orrery::study {
 /// leaves where that is less. Absent where the system does not say.
 std::optional<core::Bytes> available_memory();
 
-/// @throws SystemError "<what> needs 3.0 GiB of memory, but 1.0 GiB are available; <advice>".
+/// @throws SystemError "<what> needs 3.00 GiB of memory, but 1.00 GiB are available; <advice>".
 void require_memory(core::Bytes needed, const std::string& what, const std::string& advice);
 
 /// Instructions that the simulator executes, each of which becomes a span of its trace.

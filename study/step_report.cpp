@@ -1,7 +1,7 @@
 #include "study/step_report.h"
 
 #include <algorithm>
-#include <set>
+#include <vector>
 
 #include "core/check/memory_profile.h"
 #include "core/error.h"
@@ -10,20 +10,13 @@
 namespace orrery::study {
 namespace {
 
-// Steps that have spans: a run may record only its last ones.
-std::set<int> recorded_steps(const core::Trace& trace) {
-  std::set<int> steps;
-  for (const core::Span& span : trace.spans) steps.insert(span.instruction.step);
-  return steps;
-}
-
 // Of a measured trace the fastest after the first, of a simulated one the last: both are past the
 // start of the run.
 int reported_step(const core::Trace& trace) {
-  std::set<int> steps = recorded_steps(trace);
+  std::vector<int> steps = core::recorded_steps(trace);
   ORRERY_CHECK(!steps.empty(), "the trace has a step");
-  if (trace.simulated) return *steps.rbegin();
-  if (steps.size() > 1) steps.erase(0);
+  if (trace.simulated) return steps.back();
+  if (steps.size() > 1 && steps.front() == 0) steps.erase(steps.begin());
   return *std::min_element(steps.begin(), steps.end(), [&](int a, int b) {
     return core::step_interval(trace, a).length() < core::step_interval(trace, b).length();
   });

@@ -98,7 +98,8 @@ ViewModel::ViewModel(std::vector<core::Trace> traces) {
     view.trace = std::move(trace);
     view.ranks = rank_rows(view.trace);
     view.steps = core::step_count(view.trace);
-    view.step = std::max(0, view.steps - 1);
+    const std::vector<int> recorded = core::recorded_steps(view.trace);
+    if (!recorded.empty()) view.step = recorded.back();
     analyse(view);
     traces_.push_back(std::move(view));
   }
@@ -174,7 +175,14 @@ void ViewModel::pan(Seconds by) { show({range_.begin + by, range_.end + by}); }
 
 void ViewModel::select_step(int trace, int step) {
   TraceView& view = traces_[static_cast<std::size_t>(trace)];
-  view.step = std::clamp(step, 0, std::max(0, view.steps - 1));
+  const std::vector<int> recorded = core::recorded_steps(view.trace);
+  if (recorded.empty()) return;
+  const auto at = std::lower_bound(recorded.begin(), recorded.end(), step);
+  if (step > view.step) {
+    view.step = at == recorded.end() ? recorded.back() : *at;
+  } else {
+    view.step = at == recorded.end() || (*at > step && at != recorded.begin()) ? *(at - 1) : *at;
+  }
   analyse(view);
   shown_gap_.reset();
   reset_bounds();

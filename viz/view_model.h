@@ -69,7 +69,7 @@ struct SpanRef {
 class ViewModel {
  public:
   /// One trace, or prediction and measurement: drawn one above the other, aligned at the start of
-  /// the shown step (the last one, whose caches are warm).
+  /// the shown step (the last recorded one, whose caches are warm).
   explicit ViewModel(std::vector<core::Trace> traces);
 
   const std::vector<TraceView>& traces() const { return traces_; }
@@ -89,7 +89,7 @@ class ViewModel {
   void show_all();                                ///< Everything.
   void zoom(double factor, core::Seconds about);  ///< factor < 1 zooms in.
   void pan(core::Seconds by);
-  void select_step(int trace, int step);  ///< Clamped to the steps there are.
+  void select_step(int trace, int step);  ///< The recorded one there, or the next on the way there.
 
   const std::optional<SpanRef>& selection() const { return selection_; }
   void select(std::optional<SpanRef>);

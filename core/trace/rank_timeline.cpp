@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 namespace orrery::core {
 
@@ -49,6 +50,12 @@ int step_count(const Trace& trace) {
   int last = static_cast<int>(trace.steps.size()) - 1;
   for (const Span& span : trace.spans) last = std::max(last, span.instruction.step);
   return last + 1;
+}
+
+std::vector<int> recorded_steps(const Trace& trace) {
+  std::set<int> steps;
+  for (const Span& span : trace.spans) steps.insert(span.instruction.step);
+  return {steps.begin(), steps.end()};
 }
 
 Interval step_interval(const Trace& trace, int step) {

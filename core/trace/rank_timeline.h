@@ -52,6 +52,9 @@ struct Piece {
 /// Number of steps: of Trace::steps, or of the spans when it lists none.
 int step_count(const Trace&);
 
+/// Steps of which there are spans, ascending: a run records some of its steps only.
+std::vector<int> recorded_steps(const Trace&);
+
 /// [start, end] of a step: what Trace::steps says, else from its first span's start to its last
 /// span's end.
 Interval step_interval(const Trace&, int step);

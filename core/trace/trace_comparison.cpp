@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "core/trace/rank_timeline.h"
@@ -27,10 +26,7 @@ std::map<Key, Mean> means(const Trace& trace) {
   for (const std::string& name : trace.names) operations.push_back(operation_of(name));
   double ranks = 0.0;
   for (Rank rank : recorded_ranks(trace)) ranks += ranks_represented(trace, rank);
-  // A run records spans of some of its steps only.
-  std::set<int> recorded;
-  for (const Span& span : trace.spans) recorded.insert(span.instruction.step);
-  const double samples = ranks * static_cast<double>(recorded.size());
+  const double samples = ranks * static_cast<double>(recorded_steps(trace).size());
   std::map<Key, Mean> sums;
   for (const Span& span : trace.spans) {
     const Lane& lane = trace.lanes[static_cast<std::size_t>(span.lane)];

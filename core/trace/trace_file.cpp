@@ -1,7 +1,9 @@
 #include "core/trace/trace_file.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
 #include <system_error>
@@ -65,7 +67,18 @@ Trace parse(const std::filesystem::path& path) {
 
 }  // namespace
 
+void check_trace_name(const std::filesystem::path& path) {
+  const std::string name = path.filename().string();
+  const auto ends_in = [&](std::string_view ending) {
+    return name.size() > ending.size() && name.ends_with(ending);
+  };
+  if (std::any_of(kTraceEndings.begin(), kTraceEndings.end(), ends_in)) return;
+  throw ConfigError(
+      fmt::format("{}: a trace's name ends in {}", path.string(), fmt::join(kTraceEndings, ", ")));
+}
+
 void write_trace(const Trace& trace, const std::filesystem::path& path) {
+  check_trace_name(path);
   switch (format_of(path)) {
     case Format::Hdf5:
       return write_file_atomically(path, trace_to_hdf5(trace));

@@ -34,6 +34,12 @@ class RowReader {
     return value;
   }
 
+  std::optional<double> positive(const char* column) const {
+    const auto value = number(column);
+    if (value && *value == 0) fail(column, "a number above 0");
+    return value;
+  }
+
   std::optional<int> count(const char* column, int least = 1) const {
     const auto value = number(column);
     if (!value) return std::nullopt;
@@ -140,8 +146,8 @@ MeasuredStep step_of(const RowReader& row) {
   }
   read_model(step, row);
   read_plan(step, row);
-  if (const auto seconds = row.number("step_time_s")) step.step = core::Seconds(*seconds);
-  if (const auto gib = row.number("memory_gib")) step.memory = core::Bytes(*gib * kGiB);
+  if (const auto seconds = row.positive("step_time_s")) step.step = core::Seconds(*seconds);
+  if (const auto gib = row.positive("memory_gib")) step.memory = core::Bytes(*gib * kGiB);
   step.assumed = split(row.text("assumed"), ';');
   step.verified = row.text("trust").rfind("memory", 0) != 0;
   return step;

@@ -447,12 +447,15 @@ TEST_F(BadInput, ClickThrough) {
 // More than any machine has: 2^31 elements per layer, traces of 10^8 spans and more.
 TEST_F(BadInput, MoreThanTheMachineHolds) {
   expect_failures({
-      {kSimulate + Words{"--steps", "1000000"}, {}, kFailed, "needs [0-9.]+ GiB of memory"},
-      {kRun + Words{"--steps", "1000000", "--record", "1000000"}, {}, kFailed, "needs [0-9.]+ GiB"},
+      {kSimulate + Words{"--steps", "1000000"}, {}, kFailed, "needs [0-9.]+ [GT]iB of memory"},
+      {kRun + Words{"--steps", "1000000", "--record", "1000000"},
+       {},
+       kFailed,
+       "needs [0-9.]+ [GT]iB"},
       {kRun,
        {{"model.json", "\"n_embd\": 32", "\"n_embd\": 9999996"}},
        kFailed,
-       "the run needs [0-9.]+ GiB"},
+       "the run needs [0-9.]+ [GT]iB"},
   });
 }
 
@@ -465,6 +468,14 @@ TEST_F(BadInput, Outputs) {
     cases.push_back({command + Words{"."}, {}, kBadInput, "is a folder; name a file"});
     cases.push_back({command + Words{""}, {}, kBadInput, "name is empty"});
     cases.push_back({command + Words{"/proc/x.h5"}, {}, kFailed, "/proc/x.h5: cannot write"});
+  }
+  for (const char* command : {"simulate", "run"}) {
+    for (const char* name : {"x.txt", "x", ".h5"}) {
+      cases.push_back({{command, "plan.toml", "-o", name},
+                       {},
+                       kBadInput,
+                       "a trace's name ends in .h5, .json, .json.gz"});
+    }
   }
   cases.push_back(
       {{"calibrate", "--ranks", "1", "-o", "text.txt"}, {}, kBadInput, "text.txt: .*Not a dir"});
@@ -505,13 +516,15 @@ TEST_F(BadInput, FullDisks) {
 // replaced its output instead of writing to it would replace the link, not the device.
 TEST_F(BadInput, FullDevices) {
   if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
-  fs::create_symlink("/dev/full", folder() / "full");
+  fs::create_symlink("/dev/full", folder() / "full.h5");
   for (const Words& command :
        {Words{"simulate", "plan.toml", "-o"}, Words{"run", "plan.toml", "-o"},
         Words{"run", "plan.toml", "--weights-out"}, Words(kPlan.begin(), kPlan.end() - 1)}) {
-    expect_failure(
-        {command + Words{"full"}, {}, kFailed, "full: cannot write: No space left on device"});
-    EXPECT_TRUE(fs::is_symlink(folder() / "full"));
+    expect_failure({command + Words{"full.h5"},
+                    {},
+                    kFailed,
+                    "full.h5: cannot write: No space left on device"});
+    EXPECT_TRUE(fs::is_symlink(folder() / "full.h5"));
   }
 }
 
@@ -543,11 +556,27 @@ TEST_F(BadInput, Traces) {
     cases.push_back({view("trace.h5", {"--size", size}), {}, kBadInput, "size"});
   }
   for (const char* step : {"-1", "1"}) {
-    cases.push_back({view("trace.h5", {"--step", step}), {}, kBadInput, "has steps 0 to 0"});
+    cases.push_back({view("trace.h5", {"--step", step}), {}, kBadInput, "has step 0"});
   }
+  // Of a run of 5 steps the last two are recorded.
+  ASSERT_EQ(orrery({"run", "plan.toml", "--steps", "5", "--record", "2", "-o", "run.h5"}).status,
+            0);
+  cases.push_back({view("run.h5", {"--step", "2"}), {}, kBadInput, "run.h5 has steps 3 to 4"});
   cases.push_back(
       {{"view", "trace.h5", "--screenshot", "nowhere/x.png"}, {}, kBadInput, "no folder"});
   for (const Case& c : cases) expect_failure(c);
+}
+
+// They can be looked at together, but not compared.
+TEST_F(BadInput, TracesOfDifferentModelsWarn) {
+  ASSERT_EQ(orrery({"simulate", "plan.toml", "-o", "a.h5"}).status, 0);
+  ASSERT_EQ(orrery({"simulate", "ctr-plan.toml", "-o", "b.h5"}).status, 0);
+  const Ended other = orrery({"view", "a.h5", "b.h5", "--screenshot", "x.png"});
+  EXPECT_EQ(other.status, 0) << other.error;
+  EXPECT_THAT(other.error, testing::ContainsRegex("warning: a.h5 is of model .*, b.h5 of model "));
+  const Ended same = orrery({"view", "a.h5", "a.h5", "--screenshot", "x.png"});
+  EXPECT_EQ(same.status, 0) << same.error;
+  EXPECT_EQ(same.error, "");
 }
 
 #ifdef ORRERY_MPI

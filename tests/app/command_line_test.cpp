@@ -293,7 +293,7 @@ TEST_F(CommandLine, DamagedAndForeignTracesAreBadInput) {
   std::ofstream(path("cut.h5"), std::ios::binary) << whole.substr(0, whole.size() / 2);
   expect_failure(orrery("view cut.h5 --screenshot t.png"), 2, "cut.h5");
   expect_failure(orrery("view plan.toml --screenshot t.png"), 2, "plan.toml");
-  expect_failure(orrery("view t.h5 --screenshot t.png --step 9"), 2, "has steps 0 to 0");
+  expect_failure(orrery("view t.h5 --screenshot t.png --step 9"), 2, "has step 0");
   expect_failure(orrery("view t.h5 --screenshot t.png --size 12"), 2, "WIDTHxHEIGHT");
   EXPECT_FALSE(files().contains("t.png"));
 }

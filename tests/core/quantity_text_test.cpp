@@ -13,7 +13,7 @@ TEST(QuantityText, HasThreeSignificantDigits) {
   EXPECT_EQ(text(250.0_us), "250 us");
   EXPECT_EQ(text(3600.0_s), "3600 s");
   EXPECT_EQ(text(0.0_s), "0 s");
-  EXPECT_EQ(text(-1.5_us), "-1.50 us");
+  EXPECT_EQ(text(Seconds(-1.5e-6)), "-1.50 us");
 }
 
 // 0.9996 ms and 9.996 ms would print as 1000 us and 10.00 ms without care at the borders.

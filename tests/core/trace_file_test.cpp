@@ -89,8 +89,7 @@ class TraceFile : public testing::TestWithParam<const char*> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Formats, TraceFile,
-                         testing::Values("t.h5", "t.trace", "t.json", "t.json.gz"));
+INSTANTIATE_TEST_SUITE_P(Formats, TraceFile, testing::Values("t.h5", "t.json", "t.json.gz"));
 
 TEST_P(TraceFile, ReadsWhatItWrote) {
   write_trace(example(), file());
@@ -169,6 +168,33 @@ TEST_P(TraceFile, AContradictionIsBadInput) {
 TEST_P(TraceFile, AMissingFolderLeavesNothing) {
   EXPECT_THROW(write_trace(example(), folder_ / "none" / GetParam()), SystemError);
   EXPECT_FALSE(fs::exists(folder_ / "none"));
+}
+
+TEST_P(TraceFile, ANameOfAnotherEndingIsRefused) {
+  for (const char* other : {".txt", "x"}) {
+    fs::path path = file();
+    path += other;
+    EXPECT_THROW(write_trace(example(), path), ConfigError) << path;
+    EXPECT_FALSE(fs::exists(path));
+  }
+}
+
+TEST(TraceFileVersion, AnotherOneIsNamed) {
+  const std::string path = testing::TempDir() + "version.json";
+  write_trace(example(), path);
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  std::string content = text.str();
+  const std::string key = "\"version\":";
+  content.replace(content.find(key), key.size() + 1, key + "1");
+  std::ofstream(path) << content;
+  try {
+    read_trace(path);
+    FAIL() << "another version was read";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("trace format version 1, this program reads 2"));
+  }
+  fs::remove(path);
 }
 
 // A limit on file sizes stands for a full disk: the write fails half-way (EFBIG, not ENOSPC).

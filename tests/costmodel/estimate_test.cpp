@@ -104,7 +104,7 @@ TEST(Estimate, EachKindOfCommunicationHasItsTerm) {
     for (std::size_t t = 0; t < terms.size(); ++t) {
       const double share = e.time[static_cast<std::size_t>(terms[t])] / e.step;
       if (expected[t]) {
-        EXPECT_GT(share, 0.1) << core::describe(plan) << time_term_name(terms[t]);
+        EXPECT_GT(share, 0.01) << core::describe(plan) << time_term_name(terms[t]);
       } else {
         EXPECT_EQ(share, 0.0) << core::describe(plan) << time_term_name(terms[t]);
       }

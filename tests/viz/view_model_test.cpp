@@ -170,5 +170,24 @@ TEST(IntervalRow, OverlapCountsOnce) {
   EXPECT_EQ(waits.when[0], (Interval{Seconds(1), Seconds(2)}));
 }
 
+// Of steps 0 to 4, 1 and 3 were recorded: the last is shown, and going on skips the others.
+TEST(ViewModel, ShowsRecordedStepsAlone) {
+  core::Trace trace = core::pipeline_trace({.stages = 2, .microbatches = 2, .steps = 5});
+  for (core::Span& span : trace.spans) {
+    span.instruction.step = span.instruction.step < 2 ? 1 : 3;
+  }
+  ViewModel model({trace});
+  const auto shown = [&] { return model.traces()[0].step; };
+  EXPECT_EQ(shown(), 3);
+  model.select_step(0, 2);  // Back.
+  EXPECT_EQ(shown(), 1);
+  model.select_step(0, 0);
+  EXPECT_EQ(shown(), 1);
+  model.select_step(0, 2);  // On.
+  EXPECT_EQ(shown(), 3);
+  model.select_step(0, 9);
+  EXPECT_EQ(shown(), 3);
+}
+
 }  // namespace
 }  // namespace orrery::viz
