@@ -104,7 +104,7 @@ std::vector<Row> rows_of(const RankRows& rank, int trace, Detail detail, const H
 std::string share_text(const TraceView& view, Rank rank) {
   for (const core::StepBreakdown& b : view.breakdowns) {
     if (b.rank == rank && b.length > core::Seconds(0)) {
-      return fmt::format("{:.0f} %", 100.0 * (b.total_bubble() / b.length));
+      return fmt::format("{:.0f}%", 100.0 * (b.total_bubble() / b.length));
     }
   }
   return "";

@@ -20,7 +20,7 @@ constexpr std::size_t kListed = 6;  // Largest errors or gaps that are listed.
 
 std::string error_text(Seconds predicted, Seconds measured) {
   if (measured == Seconds(0)) return predicted == Seconds(0) ? "" : "new";
-  return fmt::format("{:+.1f} %", 100.0 * (predicted / measured - 1.0));
+  return fmt::format("{:+.1f}%", 100.0 * (predicted / measured - 1.0));
 }
 
 class Summary {
@@ -65,6 +65,7 @@ class Summary {
  private:
   static std::string communication_name(SpanKind kind) {
     if (kind == SpanKind::ParameterServer) return "push, pull";
+    if (kind == SpanKind::ParameterGather) return "gather";
     std::string name(core::span_kind_name(kind));
     const std::size_t word = name.find(" communication");
     return word == std::string::npos ? name : name.substr(0, word);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "core/trace/trace_links.h"
 #include "viz/palette.h"
@@ -20,6 +21,7 @@ constexpr float kLeastPassEdge = 5;  // A narrower pass gets no edge.
 constexpr float kLeastEdgeHeight = 7;
 constexpr float kFoldedSpan = 3;  // Passes of narrower spans are mostly cells.
 constexpr float kTickSpacing = 105;
+constexpr float kRoomForOutline = 6;   // Two edges and something between them.
 constexpr std::size_t kFewFlows = 24;  // So many arrows can be told apart; more hide the timeline.
 
 class Layout {
@@ -176,18 +178,20 @@ class Layout {
 
   void add_critical(int trace) {
     const TraceView& v = view(trace);
+    std::map<float, std::size_t> last_of_row;
     for (const core::PathPiece& piece : v.critical.pieces) {
       const Interval when = v.on_screen(piece.when);
       const Row* row = rows_.row_of(model_, {trace, piece.span});
       if (row == nullptr || !visible(when)) continue;
       const Box box{clamped_x(when.begin), clamped_x(when.end), row->top, row->bottom()};
-      // Narrow neighbours on one row make one outline.
-      if (!out_.critical.empty() && out_.critical.back().y0 == box.y0 &&
-          box.x0 - out_.critical.back().x1 < 1.0F) {
-        out_.critical.back().x1 = box.x1;
-      } else {
-        out_.critical.push_back(box);
+      // Near neighbours on one row make one outline, also where the path visits other rows between.
+      const auto [last, is_first] = last_of_row.try_emplace(box.y0, out_.critical.size());
+      if (!is_first && box.x0 - out_.critical[last->second].x1 < kRoomForOutline * scale_) {
+        out_.critical[last->second].x1 = std::max(out_.critical[last->second].x1, box.x1);
+        continue;
       }
+      last->second = out_.critical.size();
+      out_.critical.push_back(box);
     }
   }
 

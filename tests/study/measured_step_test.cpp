@@ -52,8 +52,9 @@ TEST(MeasuredSteps, NameLineAndColumnOfWhatTheyCannotRead) {
               testing::HasSubstr(":2: recompute: found \"some\"; allowed: none, selective, full"));
   EXPECT_THAT(message_for(head + "a,b,c,8\n"), testing::HasSubstr(":2: 4 fields"));
   EXPECT_THAT(message_for(head + "a,\"b,c,8,none\n"), testing::HasSubstr(":2: a quote"));
-  EXPECT_THAT(message_for("id,source,device,devices,step_time_s\na,b,c,8,1.5\na,b,c,8,0\n"),
-              testing::HasSubstr("steps.csv:3: step_time_s: found \"0\"; allowed: a number above 0"));
+  EXPECT_THAT(
+      message_for("id,source,device,devices,step_time_s\na,b,c,8,1.5\na,b,c,8,0\n"),
+      testing::HasSubstr("steps.csv:3: step_time_s: found \"0\"; allowed: a number above 0"));
   EXPECT_THAT(message_for("id,source\n"), testing::HasSubstr("no column \"device\""));
   EXPECT_THAT(message_for(""), testing::HasSubstr("is empty"));
 }

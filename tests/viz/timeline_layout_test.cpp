@@ -203,5 +203,18 @@ TEST(RowLayout, PredictionStandsAboveMeasurement) {
   }
 }
 
+// The path goes from a layer's compute to its collective and back, thousands of times within a pixel:
+// on each row that is one outline, not thousands that cover what they outline.
+TEST(TimelineLayout, ACriticalPathThatAlternatesIsOneOutlineOfEachRow) {
+  ViewModel model({core::pipeline_trace(
+      {.stages = 1, .microbatches = 2, .layers = 2000, .tensor = 0.0005, .seed = 1})});
+  model.toggle_critical_path();
+  ASSERT_GT(model.traces()[0].critical.pieces.size(), 4000u);
+  const RowLayout rows = arrange_rows(model, 0, 600, 1.0F);
+  const DrawList list = layout_timeline(model, rows, {0, 300, model.range()}, 1.0F, std::nullopt);
+  EXPECT_LE(list.critical.size(), rows.rows.size());
+  EXPECT_GE(list.critical.size(), 2u);
+}
+
 }  // namespace
 }  // namespace orrery::viz
