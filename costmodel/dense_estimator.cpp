@@ -473,7 +473,8 @@ Estimate DenseEstimator::add_up(const core::DensePlan& plan, const PlanPasses& a
   term(TimeTerm::Optimizer) = begin + optimizer;
   term(TimeTerm::GradientCommunication) = after - optimizer + waits(&Waits::data);
   result.speed_of_one =
-      job_.global_batch / (all_computing * (1.0 * m * plan.tensor * plan.data_ways())).value;
+      job_.global_batch /
+      (all_computing * (1.0 * m * plan.tensor * plan.context * plan.data_ways())).value;
   result.mfu = model_flops_per_token(*model_.transformer, job_.sequence) * job_.global_batch *
                job_.sequence /
                (matrix_peak(device_, job_.precision) * result.step * result.devices).value;

@@ -89,7 +89,7 @@ struct Explanation {
   double value = 0.0;
   std::string text;  ///< Where it comes from.
 };
-/// All terms that are not zero, times first.
+/// All terms that are not zero but for rounding, times first.
 std::vector<Explanation> explain(const Estimate&, const core::Plan&, const core::Model&,
                                  const core::Cluster&, const core::Job&);
 

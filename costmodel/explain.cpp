@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
+
 #include "core/error.h"
 #include "core/lowering/pipeline_schedule.h"
 #include "core/lowering/rank_grid.h"
@@ -125,7 +127,7 @@ std::string tensor_collectives_text(const core::DensePlan& d) {
   std::string text = "2 all-gathers and 2 reduce-scatters per layer forward, ";
   text += core::splits_backward(d.schedule)
               ? "2 and 2 backward and 4 all-gathers for its weight gradients"
-              : "4 and 2 backward, 2 of them of what weight gradients read";
+              : "4 and 2 backward (2 of the gathers for weight gradients)";
   if (again) {
     text += fmt::format(", 2 and {} more where it is recomputed", d.recompute_whole ? 2 : 1);
   }
@@ -384,10 +386,12 @@ std::vector<Explanation> explain(const Estimate& estimate, const core::Plan& pla
                         slowest_device(cluster, job.precision),
                         fabric_cost(cluster)};
   std::vector<Explanation> lines;
+  // Terms are differences of larger times: what is left of them by rounding is nothing.
+  constexpr double kRounding = 1e-12;
   for (int t = 0; t < kTimeTerms; ++t) {
     const auto term = static_cast<TimeTerm>(t);
     const double seconds = estimate.time[static_cast<std::size_t>(t)].value;
-    if (seconds == 0.0) continue;
+    if (std::abs(seconds) <= kRounding * estimate.step.value) continue;
     lines.push_back({Explanation::Unit::Seconds, std::string(time_term_name(term)), seconds,
                      time_text(term, context)});
   }

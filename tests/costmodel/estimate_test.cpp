@@ -123,6 +123,30 @@ TEST(Estimate, SpeedIsTheProductOfOneDeviceDevicesAndEfficiency) {
   }
 }
 
+// One device that computes alone takes whole sequences: bound by products of any shape, its speed is
+// the same however a plan cuts them, but for what the cut adds (a tenth at most).
+TEST(Estimate, SpeedOfOneIsOfWholeSequences) {
+  const auto speed = [](core::DensePlan dense) {
+    dense.layers_per_stage = {8};
+    core::Plan plan;
+    plan.dense = dense;
+    core::Cluster cluster = cpu_cluster(plan.devices());
+    core::Device& device = cluster.groups[0].type.device;
+    device.gemm = {.ceiling = 1.0, .half_m = 0, .half_n = 0, .half_k = 0};
+    device.attention = {.forward = 1.0, .backward = 1.0, .half_rows = 0};
+    device.launch = core::Seconds(0);
+    device.memory_bandwidth = core::BytesPerSecond(1e15);
+    return estimated(plan, model_of(small_llama()), cluster, small_job()).speed_of_one;
+  };
+  const double one = speed({});
+  for (const core::ContextMethod method :
+       {core::ContextMethod::Ring, core::ContextMethod::AllToAll}) {
+    EXPECT_NEAR(
+        speed({.context = 2, .context_method = method, .axis_order = {core::Axis::Context}}) / one,
+        1.0, 0.1);
+  }
+}
+
 // Every rate doubled and every latency halved: half the time, the same shares.
 TEST(Estimate, AMachineTwiceAsFastTakesHalfTheTime) {
   for (const core::Plan& plan : small_plans(8)) {

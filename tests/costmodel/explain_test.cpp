@@ -147,6 +147,17 @@ TEST(Explain, CountsTheHopsOfARing) {
               HasSubstr("all-reduce over the 4 devices that share a sequence"));
 }
 
+// What does not happen has no line, however the terms are rounded.
+TEST(Explain, NamesNoPipelineWhereThereIsNone) {
+  for (const core::Plan& plan : small_plans(8)) {
+    const auto texts = texts_of(plan, llama(), small_job());
+    for (const char* term : {"pipeline bubble", "pipeline communication"}) {
+      EXPECT_EQ(texts.count(term), plan.dense->pipeline > 1 ? 1U : 0U) << core::describe(plan);
+    }
+    EXPECT_EQ(texts.count("recompute"), plan.dense->recompute == core::Recompute::None ? 0U : 1U);
+  }
+}
+
 TEST(Explain, CountsTheAllToAlls) {
   const core::DensePlan dense{.context = 2, .context_method = core::ContextMethod::AllToAll};
   EXPECT_THAT(
