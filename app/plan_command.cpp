@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 
+#include "app/compare_text.h"
 #include "app/output_file.h"
 #include "app/plan_text.h"
 #include "app/progress.h"
@@ -16,6 +17,7 @@
 #include "core/config/write.h"
 #include "core/error.h"
 #include "costmodel/pareto.h"
+#include "study/compare_plans.h"
 #include "study/plan_study.h"
 
 namespace orrery::app {
@@ -99,7 +101,15 @@ void require_no_contradiction(const PlanFlags& flags, const PlanQuestion& questi
         "use "
         "--max-gpus with the devices of the part that you want");
   }
+  if (flags.pareto && !flags.compare.empty()) {
+    throw core::ConfigError(
+        "--pareto shows plans of several parts of the cluster; --compare is for one");
+  }
   if (question.model.transformer) return;
+  if (!flags.compare.empty()) {
+    throw core::ConfigError(question.model.name +
+                            " is a click-through model; --compare is for transformers");
+  }
   if (flags.max_memory || any(conditions_of(flags))) {
     throw core::ConfigError(
         question.model.name +
@@ -121,9 +131,9 @@ void write_chosen(const PlanFlags& flags, const PlanQuestion& question, core::Pl
   plan.cluster = beside(file, flags.cluster);
   if (question.cluster.devices() < question.whole_cluster_devices) {
     const fs::path part = part_beside(file);
-    core::write_cluster(part, question.cluster,
-                        "the first nodes of " + question.cluster.name +
-                            ", whose file has the source of each number");
+    const int devices = question.cluster.devices();
+    core::write_cluster_part(part, fmt::format("{}, {} devices", question.cluster.name, devices),
+                             beside(file, flags.cluster), devices);
     plan.cluster = part.filename().string();
   }
   core::write_plan(file, plan);
@@ -139,7 +149,7 @@ core::Cluster searched_part(const PlanQuestion& question, const PlanFlags& flags
   if (parts.empty()) {
     // Whoever searches the largest part says what is missing.
     const auto sizes = costmodel::part_sizes(question.cluster, *flags.max_gpus);
-    return costmodel::part_of(question.cluster, sizes.back());
+    return core::part_of(question.cluster, sizes.back());
   }
   return std::min_element(parts.begin(), parts.end(),
                           [](const auto& a, const auto& b) {
@@ -160,6 +170,35 @@ void print_front(const PlanQuestion& question, const PlanFlags& flags,
     fmt::print("{} on parts of {}\n\n{}", question.model.name, question.cluster.name,
                front_text(question, front));
   }
+}
+
+/// The plans of --compare, estimated.
+std::vector<study::ComparedPlan> compared_plans(const PlanQuestion& question,
+                                                const PlanFlags& flags) {
+  std::vector<study::ComparedPlan> plans;
+  for (const std::string& file : flags.compare) {
+    const core::Plan plan =
+        study::read_plan_for(file, question.model, question.cluster, question.job);
+    plans.push_back(study::estimated(fs::path(file).stem().string(), plan, question.model,
+                                     question.cluster, question.job));
+  }
+  return plans;
+}
+
+/// The best plan of the search, then those of --compare, all simulated.
+std::vector<study::ComparedPlan> side_by_side(const PlanQuestion& question,
+                                              const costmodel::SearchResult& result,
+                                              std::vector<study::ComparedPlan> compared,
+                                              Progress& progress) {
+  for (std::size_t i = 0; i < compared.size(); ++i) compared[i].faster = result.faster[i];
+  compared.insert(compared.begin(),
+                  study::estimated("best found", result.ranked.front().plan, question.model,
+                                   question.cluster, question.job));
+  for (study::ComparedPlan& plan : compared) {
+    progress.say("simulating " + plan.name);
+    study::simulate_and_count(plan, question.model, question.cluster, question.job);
+  }
+  return compared;
 }
 
 costmodel::SearchResult search(const PlanQuestion& question,
@@ -223,6 +262,8 @@ CLI::App* declare_plan(CLI::App& app, PlanFlags& flags) {
   command->add_option("--pick", flags.pick, "Which of the plans to write, 1 is the best")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  command->add_option("--compare", flags.compare,
+                      "Plan files to set beside the best plan, for this model, cluster and job");
   command->add_flag("--pareto", flags.pareto,
                     "Instead: the best plans of parts of the cluster that no other beats in time, "
                     "devices and money");
@@ -243,26 +284,32 @@ void run_plan(const PlanFlags& flags) {
   require_no_contradiction(flags, question);
   Progress progress;
   progress.say("searching plans");
-  const study::PlanStudyOptions options = study_options(flags, progress);
+  study::PlanStudyOptions options = study_options(flags, progress);
   if (flags.pareto) {
     print_front(question, flags, options);
     return;
   }
   question.cluster = searched_part(question, flags, options);
-  costmodel::SearchResult result = search(question, options);
+  std::vector<study::ComparedPlan> compared = compared_plans(question, flags);
+  for (const study::ComparedPlan& plan : compared) options.place.push_back(plan.estimate.step);
+  const costmodel::SearchResult result = search(question, options);
   const auto pick = static_cast<std::size_t>(flags.pick);
   if (pick > result.ranked.size()) {
     throw core::ConfigError(
         fmt::format("--pick {}: only {} plans fit", pick, result.ranked.size()));
   }
   if (flags.output) write_chosen(flags, question, result.ranked[pick - 1].plan);
+  if (!compared.empty()) compared = side_by_side(question, result, std::move(compared), progress);
   const auto shown = std::min(result.ranked.size(), static_cast<std::size_t>(flags.top));
   if (flags.json) {
-    fmt::print("{}\n", plans_json(question, result, shown).dump(2));
+    nlohmann::json json = plans_json(question, result, shown);
+    if (!compared.empty()) json["side_by_side"] = side_by_side_json(compared);
+    fmt::print("{}\n", json.dump(2));
     return;
   }
   fmt::print("{} on {} ({} devices)\n\n{}", question.model.name, question.cluster.name,
              question.cluster.devices(), plans_text(question, result, shown));
+  if (!compared.empty()) fmt::print("{}", side_by_side_text(compared));
   if (flags.explain) {
     fmt::print("{}{}", explanation_text(question, result),
                constants_text(core::read_constants(flags.cluster)));

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -18,6 +19,7 @@ struct PlanFlags {
   std::optional<int> max_gpus, data, tensor, pipeline, context, sharding, sharding_stage,
       virtual_stages, microbatch;
   std::optional<std::string> max_memory, schedule, recompute, sequence_parallel;
+  std::vector<std::string> compare;  ///< Plan files.
   bool pareto = false;
   int top = 5;
   int simulate = 3;

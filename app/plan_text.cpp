@@ -7,6 +7,7 @@
 #include <span>
 
 #include "app/table.h"
+#include "app/wrapped.h"
 #include "core/quantity_text.h"
 #include "study/plan_study.h"
 
@@ -73,25 +74,6 @@ std::string product_table(const PlanQuestion& question, Plans plans) {
                core::count(speed)});
   }
   return table.text();
-}
-
-// Breaks text into lines of at most 100 columns, indented.
-std::string wrapped(const std::string& words, std::size_t indent) {
-  constexpr std::size_t kColumns = 100;
-  const std::string margin(indent, ' ');
-  std::string lines;
-  std::string line = margin;
-  for (std::size_t at = 0; at < words.size();) {
-    const std::size_t end = std::min(words.find(' ', at), words.size());
-    const std::string word = words.substr(at, end - at);
-    if (line.size() > indent && line.size() + 1 + word.size() > kColumns) {
-      lines += line + "\n";
-      line = margin;
-    }
-    line += (line.size() > indent ? " " : "") + word;
-    at = end + 1;
-  }
-  return lines + line + "\n";
 }
 
 std::string best_against_next(const costmodel::SearchResult& result) {

@@ -123,4 +123,11 @@ struct Cluster {
   int node_of(int rank) const;                ///< The node that hosts this rank.
 };
 
+/// The first `devices` of a cluster: whole nodes, or a part of one with its share of cores and cards.
+/// Empty where that number is neither.
+std::optional<Cluster> try_part_of(const Cluster&, int devices);
+
+/// The same for a number that is one of the two.
+Cluster part_of(const Cluster&, int devices);
+
 }  // namespace orrery::core

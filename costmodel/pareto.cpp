@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "core/error.h"
-
 namespace orrery::costmodel {
 namespace {
 
@@ -15,32 +13,6 @@ bool as_good(const Estimate& a, const Estimate& b) {
 bool beats(const Estimate& a, const Estimate& b) { return as_good(a, b) && !as_good(b, a); }
 
 }  // namespace
-
-core::Cluster part_of(const core::Cluster& cluster, int devices) {
-  core::Cluster part = cluster;
-  part.groups.clear();
-  int left = devices;
-  for (core::NodeGroup group : cluster.groups) {
-    if (left >= group.type.devices) {
-      group.count = std::min(group.count, left / group.type.devices);
-    } else if (left > 0 && part.groups.empty()) {
-      group.count = 1;
-      group.type.cores = std::max(1, group.type.cores * left / group.type.devices);
-      if (group.type.network_cards > 0) {
-        group.type.network_cards =
-            std::max(1, group.type.network_cards * left / group.type.devices);
-      }
-      group.type.devices = left;
-    } else {
-      break;
-    }
-    left -= group.count * group.type.devices;
-    part.groups.push_back(std::move(group));
-  }
-  ORRERY_CHECK(left == 0, "a part of a cluster is whole nodes, or a part of one");
-  if (part.nodes() == 1) part.network = core::Network{};
-  return part;
-}
 
 std::vector<int> part_sizes(const core::Cluster& cluster, int most) {
   const int node = cluster.node_type(0).devices;
@@ -67,7 +39,7 @@ std::vector<PartPlan> best_of_parts(const core::Model& model, const core::Cluste
   one.refine = {};
   std::vector<PartPlan> best;
   for (const int devices : part_sizes(cluster, most_devices)) {
-    core::Cluster part = part_of(cluster, devices);
+    core::Cluster part = core::part_of(cluster, devices);
     SearchResult found = search(model, part, job, one);
     if (!found.ranked.empty()) best.push_back({std::move(part), std::move(found.ranked.front())});
   }

@@ -10,10 +10,6 @@
 
 namespace orrery::costmodel {
 
-/// The first `devices` of a cluster: whole nodes, or a part of one.
-/// @pre part_sizes() has this number.
-core::Cluster part_of(const core::Cluster&, int devices);
-
 /// Sizes of the parts that are looked at, smallest first: the divisors of a node's devices, then
 /// 2, 4, 8, ... nodes, and the largest number of whole nodes with at most `most` devices.
 std::vector<int> part_sizes(const core::Cluster&, int most);

@@ -30,19 +30,29 @@ bool may_be(const std::optional<T>& wanted, T value) {
   return !wanted || *wanted == value;
 }
 
+/// The fewest stages that the schedule asked for makes sense with.
+int plainest_pipeline(const PlanConditions& wanted) {
+  if (wanted.pipeline) return *wanted.pipeline;
+  const bool staged = (wanted.schedule && *wanted.schedule != core::PipelineSchedule::OneFOneB) ||
+                      wanted.virtual_stages.value_or(1) > 1;
+  return staged ? 2 : 1;
+}
+
 }  // namespace
 
 core::DensePlan plainest_plan(const core::Transformer& model, int devices,
                               const PlanConditions& wanted) {
   core::DensePlan plan;
-  plan.tensor = wanted.tensor.value_or(1);
-  plan.pipeline = wanted.pipeline.value_or(1);
+  const bool interleaved = wanted.schedule == core::PipelineSchedule::Interleaved;
+  plan.tensor = wanted.tensor.value_or(wanted.sequence_parallel.value_or(false) ? 2 : 1);
+  plan.pipeline = plainest_pipeline(wanted);
   plan.context = wanted.context.value_or(1);
-  plan.virtual_stages = wanted.virtual_stages.value_or(1);
-  plan.sharding = wanted.sharding.value_or(1);
+  plan.virtual_stages = wanted.virtual_stages.value_or(interleaved ? 2 : 1);
+  const std::int64_t in_a_way = std::int64_t{plan.tensor} * plan.pipeline * plan.context;
+  const int ways = std::max(1, static_cast<int>(devices / in_a_way));
+  plan.sharding = wanted.sharding.value_or(wanted.sharding_stage.value_or(0) > 0 ? ways : 1);
   plan.sharding_stage = wanted.sharding_stage.value_or(plan.sharding > 1 ? 1 : 0);
-  const std::int64_t others =
-      std::int64_t{plan.tensor} * plan.pipeline * plan.context * plan.sharding;
+  const std::int64_t others = in_a_way * plan.sharding;
   plan.data = wanted.data.value_or(std::max(1, static_cast<int>(devices / others)));
   plan.microbatch = wanted.microbatch.value_or(1);
   plan.sequence_parallel = wanted.sequence_parallel.value_or(false);

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -106,8 +107,9 @@ class DenseSearch {
         cutoff_(options.keep) {
     for (std::size_t k = 0; k < kKnownPlans; ++k)
       cutoff_of_kind_.push_back(std::make_unique<Cutoff>(1));
+    for (const Seconds time : options.place) slowest_placed_ = std::max(slowest_placed_, time);
     for (std::size_t t = 0; t < thread_count(options); ++t) {
-      workers_.push_back(std::make_unique<Worker>(estimator_, options.keep));
+      workers_.push_back(std::make_unique<Worker>(estimator_, options));
     }
   }
 
@@ -134,13 +136,15 @@ class DenseSearch {
 
   /// What one thread finds.
   struct Worker {
-    Worker(const DenseEstimator& estimator, std::size_t keep) : timer(estimator), best(keep) {}
+    Worker(const DenseEstimator& estimator, const SearchOptions& options)
+        : timer(estimator), best(options.keep), faster(options.place.size()) {}
     PlanTimer timer;
     BestFound best;
     std::array<FirstFound, kKnownPlans> best_of_kind;
     FirstFound closest;  ///< Of those that do not fit.
     std::array<FirstFound, kKnownPlans> closest_of_kind;
     std::size_t candidates = 0, do_not_fit = 0, timed = 0;
+    std::vector<std::size_t> faster;  ///< By SearchOptions::place.
 
     /// Whether a plan that lacks at least so much may be the one that comes closest to fitting.
     bool may_come_closer(core::Bytes lacking, const KnownPlans& kinds) const {
@@ -192,9 +196,14 @@ class DenseSearch {
     });
   }
 
+  /// Whether a plan with this bound may be in the answer, whatever its kind.
+  bool may_be_asked_for(Seconds bound) const {
+    return options_.exhaustive || !cutoff_.excludes(bound) || bound < slowest_placed_;
+  }
+
   /// Whether a plan of these kinds with this bound may be in the answer.
   bool may_belong(Seconds bound, const KnownPlans& kinds) const {
-    if (options_.exhaustive || !cutoff_.excludes(bound)) return true;
+    if (may_be_asked_for(bound)) return true;
     for (std::size_t k = 0; k < kKnownPlans; ++k) {
       if (kinds[k] && !cutoff_of_kind_[k]->excludes(bound)) return true;
     }
@@ -203,7 +212,7 @@ class DenseSearch {
 
   bool may_belong(const CornerBounds& bounds) const {
     if (std::isinf(bounds.least.value)) return false;
-    if (options_.exhaustive || !cutoff_.excludes(bounds.least)) return true;
+    if (may_be_asked_for(bounds.least)) return true;
     for (std::size_t k = 0; k < kKnownPlans; ++k) {
       const Seconds bound = bounds.of_kind[k];
       if (!std::isinf(bound.value) && !cutoff_of_kind_[k]->excludes(bound)) return true;
@@ -223,6 +232,9 @@ class DenseSearch {
       if (!may_belong(worker.timer.lower_bound(), kinds)) return;
       const Seconds step = worker.timer.step();
       ++worker.timed;
+      for (std::size_t i = 0; i < options_.place.size(); ++i) {
+        if (step < options_.place[i]) ++worker.faster[i];
+      }
       cutoff_.add(step);
       if (worker.best.wants(step.value, place)) worker.best.offer({step.value, place, plan});
       for (std::size_t k = 0; k < kKnownPlans; ++k) {
@@ -235,12 +247,15 @@ class DenseSearch {
 
   SearchResult answer() {
     SearchResult result;
+    result.faster.resize(options_.place.size());
     std::vector<Found> best;
     FirstFound closest;
     for (const auto& worker : workers_) {
       result.candidates += worker->candidates;
       result.do_not_fit += worker->do_not_fit;
       result.timed += worker->timed;
+      std::transform(worker->faster.begin(), worker->faster.end(), result.faster.begin(),
+                     result.faster.begin(), std::plus());
       closest.offer(worker->closest);
       for (Found& found : worker->best.take()) best.push_back(std::move(found));
     }
@@ -299,6 +314,7 @@ class DenseSearch {
   core::Bytes memory_;  ///< That a plan may need.
   int node_devices_;
   Cutoff cutoff_;
+  Seconds slowest_placed_{-1};  ///< Of SearchOptions::place; less than any step where it is empty.
   std::vector<std::unique_ptr<Cutoff>> cutoff_of_kind_;
   std::vector<std::unique_ptr<Worker>> workers_;
 };
@@ -328,6 +344,11 @@ SearchResult search_sparse(const core::Model& model, const core::Cluster& cluste
   }
   std::stable_sort(result.ranked.begin(), result.ranked.end(),
                    [](const auto& a, const auto& b) { return a.estimate.step < b.estimate.step; });
+  for (const Seconds time : options.place) {
+    result.faster.push_back(static_cast<std::size_t>(
+        std::count_if(result.ranked.begin(), result.ranked.end(),
+                      [&](const RankedPlan& r) { return r.estimate.step < time; })));
+  }
   if (result.ranked.size() > options.keep) result.ranked.resize(options.keep);
   refine(result.ranked, options);
   if (!result.ranked.empty()) return result;

@@ -38,6 +38,8 @@ struct SearchOptions {
   /// ordered anew among themselves.
   std::function<core::Seconds(const core::Plan&)> refine;
   std::size_t refined = 0;
+  /// For each of these times the answer says how many plans are estimated to be faster.
+  std::vector<core::Seconds> place = {};
 };
 
 struct RankedPlan {
@@ -56,10 +58,11 @@ struct Alternative {
 struct SearchResult {
   std::vector<RankedPlan> ranked;  ///< Fastest first; of equals the first enumerated.
   std::vector<Alternative> alternatives;
-  std::size_t candidates = 0;  ///< Plans that can be lowered.
-  std::size_t do_not_fit = 0;  ///< Of them, too large for the devices.
-  std::size_t timed = 0;       ///< Of them, timed; depends on how fast which thread was.
-  std::string nothing_fits;    ///< Where `ranked` is empty: what the closest plan lacks.
+  std::size_t candidates = 0;       ///< Plans that can be lowered.
+  std::size_t do_not_fit = 0;       ///< Of them, too large for the devices.
+  std::size_t timed = 0;            ///< Of them, timed; depends on how fast which thread was.
+  std::vector<std::size_t> faster;  ///< Plans that fit and are faster, by SearchOptions::place.
+  std::string nothing_fits;         ///< Where `ranked` is empty: what the closest plan lacks.
 };
 
 /// @throws ConfigError for a model or job that no plan covers (core::why_not_covered).

@@ -1,20 +1,8 @@
 #include "study/plan_study.h"
 
-#include "core/lowering/lowering.h"
-#include "costmodel/predict_durations.h"
-#include "sim/simulate.h"
+#include "study/simulate_plan.h"
 
 namespace orrery::study {
-
-core::Seconds simulated_step(const core::Plan& plan, const core::Model& model,
-                             const core::Cluster& cluster, const core::Job& job) {
-  const core::Program program = core::lower(plan, model, cluster, job);
-  sim::SimulateOptions options;
-  options.folded = true;
-  options.memory_counters = false;
-  return sim::simulate_step(program, costmodel::predict_durations(program, cluster, job), cluster,
-                            options);
-}
 
 costmodel::SearchResult study_plans(const core::Model& model, const core::Cluster& cluster,
                                     const core::Job& job, const PlanStudyOptions& options) {
@@ -24,9 +12,10 @@ costmodel::SearchResult study_plans(const core::Model& model, const core::Cluste
   search.conditions = options.conditions;
   search.memory = options.memory;
   search.refined = options.simulated;
+  search.place = options.place;
   search.refine = [&](const core::Plan& plan) {
     if (options.progress) options.progress(++number);
-    return simulated_step(plan, model, cluster, job);
+    return simulated_step(lower_plan({model, cluster, job, plan}), cluster, job);
   };
   return costmodel::search(model, cluster, job, search);
 }

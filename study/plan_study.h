@@ -20,6 +20,7 @@ struct PlanStudyOptions {
   std::size_t simulated = 3;  ///< The best so many by estimate are simulated.
   costmodel::PlanConditions conditions;
   std::optional<core::Bytes> memory;  ///< Of a device that a plan may need, if less than it has.
+  std::vector<core::Seconds> place;   ///< costmodel::SearchOptions::place.
   std::function<void(std::size_t)> progress;  ///< Called before each simulation with its number.
 };
 
@@ -30,10 +31,6 @@ costmodel::SearchResult study_plans(const core::Model&, const core::Cluster&, co
 std::vector<costmodel::PartPlan> best_of_parts(const core::Model&, const core::Cluster&,
                                                const core::Job&, const PlanStudyOptions&,
                                                int most_devices);
-
-/// Step time of a plan by simulation, one rank for all of its role where the program allows it.
-core::Seconds simulated_step(const core::Plan&, const core::Model&, const core::Cluster&,
-                             const core::Job&);
 
 /// Simulated step time where there is one, the estimate otherwise.
 core::Seconds step_of(const costmodel::RankedPlan&);

@@ -25,4 +25,13 @@ core::Trace simulate_plan(const Inputs& inputs, const core::Program& program,
                        inputs.cluster, options);
 }
 
+core::Seconds simulated_step(const core::Program& program, const core::Cluster& cluster,
+                             const core::Job& job) {
+  sim::SimulateOptions options;
+  options.folded = true;
+  options.memory_counters = false;
+  return sim::simulate_step(program, costmodel::predict_durations(program, cluster, job), cluster,
+                            options);
+}
+
 }  // namespace orrery::study

@@ -15,4 +15,7 @@ core::Program lower_plan(const Inputs&);
 /// @throws SystemError where this machine's memory does not hold the trace.
 core::Trace simulate_plan(const Inputs&, const core::Program&, const sim::SimulateOptions&);
 
+/// The program's step time by simulation, one rank for all of its role where the program allows it.
+core::Seconds simulated_step(const core::Program&, const core::Cluster&, const core::Job&);
+
 }  // namespace orrery::study

@@ -278,8 +278,11 @@ Reason activations_too_large(const DensePlan& d, const Transformer& t, const Job
 }
 
 Reason sequence_too_long(const Transformer& t, const Job& job) {
-  if (job.sequence < 1)
-    return fmt::format("the job's sequence is {}; use at least 1", job.sequence);
+  if (job.sequence < 1) {
+    return "the job has no sequence, which a transformer's needs: give `sequence`, the tokens of "
+           "each "
+           "sample";
+  }
   if (t.position == PositionKind::Learned && job.sequence > t.max_positions) {
     return fmt::format(
         "the job's sequence of {} tokens is beyond the model's {} learned positions; use at most "

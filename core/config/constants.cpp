@@ -74,6 +74,10 @@ std::set<std::filesystem::path> device_files(const ConfigValue& cluster,
 std::vector<SourcedConstant> read_constants(const std::filesystem::path& cluster_file) {
   std::vector<SourcedConstant> found;
   const ConfigValue cluster = parse_toml_file(cluster_file);
+  const auto* root = std::get_if<ConfigValue::Table>(&cluster.data);
+  if (const std::string* whole = root == nullptr ? nullptr : text_in(*root, "part_of")) {
+    return read_constants(resolve_beside(cluster_file, *whole));
+  }
   add(cluster, "", found);
   for (const auto& device : device_files(cluster, cluster_file)) {
     add(parse_toml_file(device), "device", found);

@@ -198,9 +198,41 @@ Device read_device(const std::filesystem::path& path) {
   return device_from(TableReader(path.string(), value, Sources::Required));
 }
 
-Cluster read_cluster(const std::filesystem::path& path) {
+namespace {
+
+// Files that name each other are found out by their number.
+constexpr int kMostParts = 8;
+
+Cluster read_cluster(const std::filesystem::path& path, int parts);
+
+/// name, part_of, devices.
+Cluster read_part(TableReader& reader, const std::filesystem::path& path, int parts) {
+  const std::string name = reader.text("name");
+  const std::filesystem::path whole_file = resolve_beside(path, reader.text("part_of"));
+  const int devices = reader.count("devices", 1, static_cast<int>(kMaxDevices));
+  reader.finish();
+  if (parts == kMostParts) {
+    reader.fail("part_of", fmt::format("is a part of a part, more than {} files deep", kMostParts));
+  }
+  const Cluster whole = read_cluster(whole_file, parts + 1);
+  if (devices > whole.devices()) {
+    reader.fail("devices",
+                fmt::format("{} of \"{}\", which has {}", devices, whole.name, whole.devices()));
+  }
+  std::optional<Cluster> part = try_part_of(whole, devices);
+  if (!part) {
+    reader.fail("devices", fmt::format("{} of \"{}\" are neither whole nodes nor a part of one, "
+                                       "whose nodes have {}",
+                                       devices, whole.name, whole.node_type(0).devices));
+  }
+  part->name = name;
+  return *std::move(part);
+}
+
+Cluster read_cluster(const std::filesystem::path& path, int parts) {
   const ConfigValue value = parse_toml_file(path);
   TableReader reader(path.string(), value, Sources::Required);
+  if (reader.has("part_of")) return read_part(reader, path, parts);
   Cluster cluster;
   cluster.name = reader.text("name");
   std::int64_t nodes = 0;
@@ -224,5 +256,9 @@ Cluster read_cluster(const std::filesystem::path& path) {
   check_connected(reader, cluster);
   return cluster;
 }
+
+}  // namespace
+
+Cluster read_cluster(const std::filesystem::path& path) { return read_cluster(path, 0); }
 
 }  // namespace orrery::core

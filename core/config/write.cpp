@@ -287,4 +287,13 @@ void write_cluster(const std::filesystem::path& path, const Cluster& cluster,
   write_file_atomically(path, out.str());
 }
 
+void write_cluster_part(const std::filesystem::path& path, const std::string& name,
+                        const std::string& whole, int devices) {
+  TomlText out;
+  out.text("name", name);
+  out.text("part_of", whole);
+  out.integer("devices", devices);
+  write_file_atomically(path, out.str());
+}
+
 }  // namespace orrery::core

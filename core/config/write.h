@@ -23,4 +23,9 @@ void write_device(const std::filesystem::path&, const Device&, const std::string
 /// Devices are written inline.
 void write_cluster(const std::filesystem::path&, const Cluster&, const std::string& source);
 
+/// A cluster that is the first `devices` of another file's.
+/// @param whole  That file, absolute or beside the one written.
+void write_cluster_part(const std::filesystem::path&, const std::string& name,
+                        const std::string& whole, int devices);
+
 }  // namespace orrery::core

@@ -172,6 +172,31 @@ TEST_F(CommandLine, APlanForAPartOfTheClusterGoesAllTheWay) {
   EXPECT_EQ(simulated_pod.status, 0) << simulated_pod.error;
 }
 
+// Beside the best plan stands the one that somebody has in mind, with its place among all.
+TEST_F(CommandLine, APlanIsComparedWithTheBest) {
+  const Outcome table = orrery(plan_ + " --compare plan.toml");
+  ASSERT_EQ(table.status, 0) << table.error;
+  for (const char* part :
+       {"best found", "sent within a node", "plan, dp2 tp1", "3 plans"}) {
+    EXPECT_THAT(table.out, HasSubstr(part));
+  }
+  const Outcome json = orrery(plan_ + " --compare plan.toml plan.toml --json");
+  ASSERT_EQ(json.status, 0) << json.error;
+  const auto plans = nlohmann::json::parse(json.out).at("side_by_side");
+  ASSERT_EQ(plans.size(), 3U);
+  EXPECT_EQ(plans[1].at("data_ways"), 2);
+  EXPECT_GT(plans[1].at("within_node_bytes").get<double>(), 0);
+  EXPECT_EQ(plans[1].at("between_nodes_bytes"), 0);
+  EXPECT_EQ(plans[1], plans[2]);
+}
+
+TEST_F(CommandLine, APlanForOtherDevicesIsNotCompared) {
+  replace(path("plan.toml"), "data = 2", "data = 4");
+  expect_failure(orrery(plan_ + " --compare plan.toml"), 2, "plan.toml: dense: data 4");
+  expect_failure(orrery(plan_ + " --compare none.toml"), 2, "none.toml: cannot read");
+  expect_failure(orrery(plan_ + " --pareto --compare plan.toml"), 2, "--compare is for one");
+}
+
 TEST_F(CommandLine, OptionsThatWouldBePassedOverAreBadInput) {
   expect_failure(orrery(plan_ + " --pareto -o x.toml"), 2, "--pareto shows plans of several parts");
   const std::string click = std::string("plan --model ") + ORRERY_SOURCE_DIR +

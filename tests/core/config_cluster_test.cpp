@@ -324,6 +324,47 @@ TEST(ClusterFileError, NodesNeedANetwork) {
   EXPECT_EQ(cluster_error(replaced(no_network, "count = 16", "count = 1")), "no error");
 }
 
+// 40 of 16 · 8 devices are five nodes; 4 are half of one, with half of its cores and cards.
+TEST(ClusterFile, MayBeAPartOfAnother) {
+  const TemporaryFolder folder;
+  folder.write("card.toml", kDevice);
+  folder.write("pod.toml", kCluster);
+  write_cluster_part(folder.path() / "five.toml", "five", "pod.toml", 40);
+  const Cluster five = read_cluster(folder.path() / "five.toml");
+  EXPECT_EQ(five.name, "five");
+  EXPECT_EQ(five.nodes(), 5);
+  EXPECT_EQ(five.network.kind, NetworkKind::FatTree);
+  EXPECT_EQ(five.groups.front().type.device.name, "card");
+  write_cluster_part(folder.path() / "half.toml", "half", "five.toml", 4);
+  const Cluster half = read_cluster(folder.path() / "half.toml");
+  EXPECT_EQ(half.nodes(), 1);
+  EXPECT_EQ(half.groups.front().type.cores, 56);
+  EXPECT_EQ(half.groups.front().type.network_cards, 4);
+  EXPECT_EQ(half.network.kind, NetworkKind::None);
+}
+
+TEST(ClusterFileError, APartIsNodesOrAPartOfOne) {
+  const TemporaryFolder folder;
+  folder.write("card.toml", kDevice);
+  folder.write("pod.toml", kCluster);
+  const auto error = [&](const std::string& whole, int devices) -> std::string {
+    const auto file = folder.path() / "part.toml";
+    write_cluster_part(file, "part", whole, devices);
+    try {
+      read_cluster(file);
+    } catch (const ConfigError& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(error("pod.toml", 12),
+              HasSubstr("part.toml:3:11: devices: 12 of \"pod\" are neither whole "
+                        "nodes nor a part of one, whose nodes have 8"));
+  EXPECT_THAT(error("pod.toml", 136), HasSubstr("devices: 136 of \"pod\", which has 128"));
+  EXPECT_THAT(error("part.toml", 8), HasSubstr("part_of: is a part of a part, more than 8 files"));
+  EXPECT_THAT(error("none.toml", 8), HasSubstr("none.toml"));
+}
+
 TEST(ClusterFile, MissingDeviceFileIsNamed) {
   const TemporaryFolder folder;
   const auto file = folder.write("pod.toml", kCluster);

@@ -34,6 +34,8 @@ TEST(DocumentedFiles, AreReadable) {
   EXPECT_EQ(read_device(folder.write("devices/h100-sxm.toml", device)).operators.size(), 1U);
   const std::string cluster = examples_under("Cluster").at(0);
   EXPECT_EQ(read_cluster(folder.write("clusters/pod.toml", cluster)).devices(), 512);
+  const std::string part = examples_under("Cluster").at(1);
+  EXPECT_EQ(read_cluster(folder.write("clusters/half.toml", part)).devices(), 256);
   const std::string model = examples_under("Click-through model").at(0);
   EXPECT_EQ(read_model(folder.write("deepfm.toml", model)).name, "deepfm");
   const std::string job = examples_under("Job").at(0);

@@ -291,7 +291,7 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"sequence", [](Plan&, Model&, Job& j) { j.sequence = 129; },
               "beyond the model's 128 learned positions"},
         Fault{"no_sequence", [](Plan&, Model&, Job& j) { j.sequence = 0; },
-              "the job's sequence is 0"},
+              "the job has no sequence"},
         Fault{"click_through", [](Plan&, Model& m, Job&) { m = deepfm(); },
               "[dense] lays out a transformer"}),
     [](const auto& fault) { return fault.param.name; });

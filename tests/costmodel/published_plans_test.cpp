@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
+#include <variant>
 
 #include "core/config/read.h"
 #include "costmodel/search.h"
@@ -28,24 +28,20 @@ Inputs read(const std::string& name) {
 }
 
 // Megatron's 1T model on 3,072 A100: tensor 8, pipeline 64, data 6. Published: 163 TFLOP/s per
-// device with recomputation counted, 102.6 s a step (arXiv 2104.04473, table 1), on plain attention
-// and an older stack, so the estimate of this engine's operators may be up to 30% faster, not
-// slower.
-TEST(PublishedPlans, MegatronTrillionIsRankedWithItsTime) {
+// device with recomputation counted, 102.6 s a step (arXiv 2104.04473, table 1).
+TEST(PublishedPlans, MegatronTrillionHasItsTimeAndItsPlace) {
   const Inputs in = read("megatron-1t-3072");
+  const Outcome outcome = estimate(in.plan, in.model, in.cluster, in.job);
+  ASSERT_TRUE(std::holds_alternative<Estimate>(outcome));
+  const core::Seconds step = std::get<Estimate>(outcome).step;
+  EXPECT_NEAR(step.value, 102.6, 0.15 * 102.6);
   SearchOptions options;
-  options.conditions.tensor = in.plan.dense->tensor;
-  options.conditions.pipeline = in.plan.dense->pipeline;
-  options.conditions.schedule = in.plan.dense->schedule;
+  options.keep = 1;
+  options.place = {step};
   const SearchResult result = search(in.model, in.cluster, in.job, options);
-  const auto published =
-      std::find_if(result.ranked.begin(), result.ranked.end(), [&](const RankedPlan& ranked) {
-        return core::describe(ranked.plan) == core::describe(in.plan) &&
-               ranked.plan.dense->layers_per_stage == in.plan.dense->layers_per_stage;
-      });
-  ASSERT_NE(published, result.ranked.end());
-  EXPECT_GT(published->estimate.step.value, 0.7 * 102.6);
-  EXPECT_LT(published->estimate.step.value, 1.05 * 102.6);
+  // Flash attention and sharding were to come: many plans are faster, by far not all.
+  EXPECT_GT(result.faster.front(), 0u);
+  EXPECT_LT(result.faster.front(), (result.candidates - result.do_not_fit) / 2);
 }
 
 // Llama 3 70B on 512 H100: the best plan fits, keeps tensor parallelism within a node, and no plan

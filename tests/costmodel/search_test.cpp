@@ -42,6 +42,26 @@ TEST(Search, PruningLosesNothing) {
   }
 }
 
+// However few are kept, and though most are never timed then.
+TEST(Search, CountsThePlansThatAreFasterThanATime) {
+  const core::Cluster cluster = nodes_of_four(4, 16e9);
+  const core::Model model = model_of(small_gpt2());
+  const SearchResult all = search(model, cluster, small_job(), {.keep = 1'000'000, .refine = {}});
+  ASSERT_GT(all.ranked.size(), 50u);
+  SearchOptions options{.keep = 1, .refine = {}};
+  options.place = {all.ranked[40].estimate.step, all.ranked.front().estimate.step,
+                   all.ranked.back().estimate.step * 2};
+  const auto first_of_equals = [&](core::Seconds step) {
+    const auto found = std::find_if(all.ranked.begin(), all.ranked.end(),
+                                    [&](const RankedPlan& r) { return r.estimate.step >= step; });
+    return static_cast<std::size_t>(found - all.ranked.begin());
+  };
+  const SearchResult placed = search(model, cluster, small_job(), options);
+  EXPECT_EQ(placed.ranked.size(), 1u);
+  EXPECT_EQ(placed.faster,
+            (std::vector<std::size_t>{first_of_equals(options.place[0]), 0, all.ranked.size()}));
+}
+
 TEST(Search, AnswersAlikeForAnyNumberOfThreads) {
   const core::Cluster cluster = nodes_of_four(4, 7e6);
   const core::Model model = model_of(small_llama());
@@ -186,6 +206,20 @@ TEST(Search, SaysWhyNothingIsAsWasAskedFor) {
       search(model_of(small_llama()), nodes_of_four(2, 16e9), small_job(), options);
   EXPECT_TRUE(found.ranked.empty());
   EXPECT_NE(found.nothing_fits.find("dense.tensor = 8"), std::string::npos) << found.nothing_fits;
+}
+
+// What is wrong is said of a plan that has all that was asked for, not of one that misses the rest.
+TEST(Search, SaysWhatConditionsContradictEachOther) {
+  SearchOptions options;
+  options.conditions.schedule = core::PipelineSchedule::ZeroBubbleH1;
+  options.conditions.recompute = core::Recompute::Full;
+  options.conditions.sharding_stage = 3;
+  const SearchResult found =
+      search(model_of(small_gpt2()), nodes_of_four(2, 16e9), small_job(), options);
+  ASSERT_TRUE(found.ranked.empty());
+  for (const char* part : {"pp2", "zb-h1", "sh4"}) {
+    EXPECT_NE(found.nothing_fits.find(part), std::string::npos) << found.nothing_fits;
+  }
 }
 
 // Whole nodes in powers of two, the most that are allowed, and the divisors of one node.
