@@ -76,16 +76,20 @@ std::vector<int> Hazards::conflicts(Instance instance, const Access& mine,
   const auto found = accesses_.find(instance);
   if (found == accesses_.end()) return {};
   std::vector<int> result;
-  for (std::size_t s = 0; s < kStreams; ++s) {
-    if (s == index_of(mine.stream)) continue;
-    const int latest = found->second[s].latest_conflict(mine);
-    if (latest > clock[s]) result.push_back(latest);
+  for (const OfStream& other : found->second) {
+    if (other.stream == mine.stream) continue;
+    const int latest = other.ranges.latest_conflict(mine);
+    if (latest > clock[index_of(other.stream)]) result.push_back(latest);
   }
   return result;
 }
 
 void Hazards::record(Instance instance, const Access& mine) {
-  accesses_[instance][index_of(mine.stream)].record(mine);
+  std::vector<OfStream>& streams = accesses_[instance];
+  const auto same = [&](const OfStream& of) { return of.stream == mine.stream; };
+  auto known = std::find_if(streams.begin(), streams.end(), same);
+  if (known == streams.end()) known = streams.insert(known, {mine.stream, {}});
+  known->ranges.record(mine);
 }
 
 Clock Clocks::before(Stream stream) const {

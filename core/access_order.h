@@ -71,7 +71,12 @@ class Hazards {
   void forget(Instance instance) { accesses_.erase(instance); }
 
  private:
-  std::map<Instance, std::array<TouchedRanges, kStreams>> accesses_;
+  /// Of one stream: most instances are touched by one or two.
+  struct OfStream {
+    Stream stream;
+    TouchedRanges ranges;
+  };
+  std::map<Instance, std::vector<OfStream>> accesses_;
 };
 
 /// Clocks of the instructions visited so far, in program order.

@@ -97,20 +97,19 @@ const StageProfile& DenseEstimator::profile(const core::DensePlan& plan, StageEn
                [&] { return passes.profile(plan.microbatch, groups, fabric_); });
 }
 
-const StepSizes& DenseEstimator::step_sizes(const core::DensePlan& alone, StageEnds ends,
+const StepSizes& DenseEstimator::step_sizes(const core::DensePlan& plan, StageEnds ends,
                                             int layers) const {
-  const int few = layers_lowered(alone, layers);
-  return known(step_sizes_, {alone, ends, few},
-               [&] { return StepSizes(alone, ends, few, model_, device_, job_); });
+  const core::DensePlan alone = step_sizes_alone(plan);
+  return known(step_sizes_, {alone, ends, StepSizes::lowered(alone, layers)},
+               [&] { return StepSizes(alone, ends, layers, model_, device_, job_); });
 }
 
-const EndBlock& DenseEstimator::end_block(const core::DensePlan& alone, StageEnds ends,
+const EndBlock& DenseEstimator::end_block(const core::DensePlan& plan, StageEnds ends,
                                           int layers) const {
-  const core::DensePlan structure = step_structure(alone);
-  const int few = layers_lowered(structure, layers);
-  const StepOutline& outline = known(step_outlines_, {structure, ends, few}, [&] {
-    return StepOutline(structure, ends, few, model_, job_);
-  });
+  const core::DensePlan alone = step_structure_alone(plan);
+  const StepOutline& outline =
+      known(step_outlines_, {alone, ends, StepOutline::lowered(alone, layers)},
+            [&] { return StepOutline(alone, ends, layers, model_, job_); });
   return known(end_blocks_, {&outline, layers}, [&] { return outline.block(layers); });
 }
 
@@ -271,7 +270,6 @@ std::vector<int> DenseEstimator::levelled(const core::DensePlan& plan, int count
 PlanSteps DenseEstimator::steps(const core::DensePlan& plan) const {
   PlanSteps result;
   const PlanGroups groups = group_costs_.of(plan);
-  const core::DensePlan alone = step_alone(plan);
   // In the order in which add_stages() meets them.
   std::vector<std::pair<StageEnds, std::vector<int>>> kinds;
   for (int s = 0; s < plan.pipeline; ++s) {
@@ -283,8 +281,8 @@ PlanSteps DenseEstimator::steps(const core::DensePlan& plan) const {
     if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) continue;
     const int layers = std::accumulate(kind.second.begin(), kind.second.end(), 0);
     StepProfile& step = result.of_kind.emplace_back(
-        step_sizes(alone, kind.first, layers)
-            .profile(layers, end_block(alone, kind.first, layers), groups, fabric_));
+        step_sizes(plan, kind.first, layers)
+            .profile(layers, end_block(plan, kind.first, layers), groups, fabric_));
     step.begin *= ranks_per_core_;
     kinds.push_back(std::move(kind));
   }

@@ -128,8 +128,8 @@ class DenseEstimator {
   const typename Map::mapped_type& known(Map&, const typename Map::key_type&, Make) const;
   const StagePasses& stage_passes(const core::DensePlan& alone, StageEnds) const;
   const StageProfile& profile(const core::DensePlan&, StageEnds) const;
-  const EndBlock& end_block(const core::DensePlan& alone, StageEnds, int layers) const;
-  const StepSizes& step_sizes(const core::DensePlan& alone, StageEnds, int layers) const;
+  const EndBlock& end_block(const core::DensePlan&, StageEnds, int layers) const;
+  const StepSizes& step_sizes(const core::DensePlan&, StageEnds, int layers) const;
   const std::vector<PassMoment>& moments(const core::PipelineShape&, int stage) const;
   void add_chunks(const core::DensePlan&, PlanPasses&) const;
   void add_stages(const core::DensePlan&, PlanPasses&) const;
@@ -151,8 +151,8 @@ class DenseEstimator {
   /// By passes_alone() of a plan and the stage's place; by them, the microbatch and the groups.
   mutable std::map<std::pair<core::DensePlan, StageEnds>, StagePasses> stage_passes_;
   mutable std::map<std::tuple<const StagePasses*, int, PlanGroups>, StageProfile> profiles_;
-  /// By step_alone() of a plan, the stage's place and the layers that are lowered; by
-  /// step_structure() of it; by the outline and the layers.
+  /// By step_sizes_alone() of a plan, the stage's place and the layers that are lowered; likewise
+  /// step_structure_alone(); by the outline and the layers.
   using StepQuestion = std::tuple<core::DensePlan, StageEnds, int>;
   mutable std::map<StepQuestion, StepSizes> step_sizes_;
   mutable std::map<StepQuestion, StepOutline> step_outlines_;

@@ -47,7 +47,7 @@ class Progress {
   }
   void run(Seconds start) {
     const EndInstruction& instruction = next();
-    Seconds duration = stage_.step->durations[instruction.action];
+    Seconds duration = stage_.step->durations[instruction.line];
     if (!instruction.group) duration *= slowdown_;
     if (instruction.stream == core::Stream::Compute) computing_ += duration;
     Seconds& free = free_[static_cast<std::size_t>(instruction.stream)];

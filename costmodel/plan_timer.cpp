@@ -28,7 +28,7 @@ bool innermost(const core::DensePlan& plan) {
 Seconds on_compute_stream(const StepProfile& step) {
   Seconds sum = step.begin;
   for (const EndInstruction& instruction : step.end->instructions) {
-    if (instruction.stream == core::Stream::Compute) sum += step.durations[instruction.action];
+    if (instruction.stream == core::Stream::Compute) sum += step.durations[instruction.line];
   }
   return sum;
 }

@@ -15,6 +15,8 @@ using core::Seconds;
 // Enough layers for a middle one whose neighbours are neither the first nor the last.
 constexpr int kLowered = 5;
 constexpr int kMiddle = 2;
+// Enough to tell iterations apart; and one more where buffers serve every other layer.
+constexpr int kSized = 2;
 
 Seconds duration_of(const core::Instruction& instruction, const core::Device& device,
                     core::DType precision) {
@@ -24,7 +26,7 @@ Seconds duration_of(const core::Instruction& instruction, const core::Device& de
 
 }  // namespace
 
-core::DensePlan step_alone(const core::DensePlan& plan) {
+core::DensePlan step_sizes_alone(const core::DensePlan& plan) {
   core::DensePlan alone = plan;
   alone.layers_per_stage.clear();
   alone.pipeline = alone.virtual_stages = 1;
@@ -33,41 +35,108 @@ core::DensePlan step_alone(const core::DensePlan& plan) {
   alone.recompute = core::Recompute::None;
   alone.recompute_layers.reset();
   alone.recompute_whole = false;
-  alone.schedule = order_free(plan.schedule);
+  alone.schedule = core::PipelineSchedule::OneFOneB;
   alone.pass_times.reset();
   return alone;
 }
 
-core::DensePlan step_structure(const core::DensePlan& alone) {
-  core::DensePlan structure = alone;
-  structure.sharding = std::min(alone.sharding, 2);
-  return structure;
+namespace {
+
+/// The smallest group that a degree stands for.
+int fewest_ways(int degree) {
+  for (int ways = 2; ways < degree; ++ways) {
+    if (degree % ways == 0) return ways;
+  }
+  return degree;
 }
 
-int layers_lowered(const core::DensePlan& plan, int layers) {
-  const bool joined = plan.bucket || !plan.overlap_gradients;
-  return joined ? layers : std::min(layers, kLowered);
+}  // namespace
+
+core::DensePlan step_structure_alone(const core::DensePlan& plan) {
+  core::DensePlan alone = step_sizes_alone(plan);
+  alone.schedule = order_free(plan.schedule);
+  if (lowered_in_full(plan)) return alone;  // Which layers are joined depends on their size.
+  alone.tensor = fewest_ways(plan.tensor);
+  alone.sharding = fewest_ways(plan.sharding);
+  return alone;
+}
+
+bool lowered_in_full(const core::DensePlan& plan) {
+  return plan.bucket.has_value() || !plan.overlap_gradients;
 }
 
 // ---- the instructions ----------------------------------------------------------------------
 
+namespace {
+
+/// The part of the parameters that each instruction of a stage's last block works on.
+std::vector<std::optional<StagePart>> parts_of(const core::Role& role) {
+  std::vector<std::optional<StagePart>> parts;
+  for (const core::Instruction& i : role.blocks.back().instructions) {
+    parts.push_back(part_of(i.reads, role.parameters, true));
+    if (!parts.back()) parts.back() = part_of(i.writes, role.parameters, true);
+  }
+  return parts;
+}
+
+std::optional<int> layer_of(const std::optional<StagePart>& part) {
+  if (!part || part->kind != StagePart::Kind::Layer) return std::nullopt;
+  return part->layer;
+}
+
+/// The run that begins with an item.
+BlockLines::Run run_from(const std::vector<std::optional<StagePart>>& parts, std::size_t first) {
+  BlockLines::Run run{first, first + 1, layer_of(parts[first]).has_value(), false};
+  int direction = 0;
+  for (; run.loop && run.end < parts.size() && layer_of(parts[run.end]); ++run.end) {
+    const int step = parts[run.end]->layer - parts[run.end - 1]->layer;
+    if (step == 0) continue;
+    if (std::abs(step) != 1 || step == -direction) break;
+    direction = step;
+  }
+  run.down = direction < 0;
+  return run;
+}
+
+}  // namespace
+
+BlockLines block_lines(const std::vector<std::optional<StagePart>>& parts) {
+  BlockLines result;
+  for (std::size_t first = 0; first < parts.size(); first = result.runs.back().end) {
+    const BlockLines::Run run = run_from(parts, first);
+    result.runs.push_back(run);
+    const std::size_t lines = result.lines;
+    for (std::size_t i = run.first; i < run.end; ++i) {
+      const bool follows = i > run.first && parts[i]->layer == parts[i - 1]->layer;
+      result.line.push_back(follows ? result.line.back() + 1 : lines);
+      result.lines = std::max(result.lines, result.line.back() + 1);
+    }
+  }
+  return result;
+}
+
+int StepOutline::lowered(const core::DensePlan& plan, int layers) {
+  return lowered_in_full(plan) ? layers : std::min(layers, kLowered);
+}
+
 StepOutline::StepOutline(const core::DensePlan& plan, StageEnds ends, int layers,
                          const core::Model& model, const core::Job& job)
-    : layers_(layers) {
-  const core::Role role = lowered_stage(plan, ends, layers, model, job);
-  const core::Call& last = role.step.back();
-  for (const core::Instruction& i : role.blocks[last.block.index()].instructions) {
+    : layers_(lowered(plan, layers)) {
+  const core::Role role = lowered_stage(plan, ends, layers_, model, job);
+  const std::vector<std::optional<StagePart>> parts = parts_of(role);
+  lines_ = block_lines(parts);
+  for (const core::Instruction& i : role.blocks.back().instructions) {
+    const std::size_t index = items_.size();
     Item& item = items_.emplace_back();
     item.instruction.stream = i.stream;
-    item.instruction.action = static_cast<std::uint32_t>(items_.size() - 1);
+    item.instruction.line = static_cast<std::uint32_t>(lines_.line[index]);
     for (const int wait : i.waits) item.waits.push_back(static_cast<std::uint32_t>(wait));
     if (const auto* collective = std::get_if<core::Collective>(&i.operation)) {
       item.instruction.group = role.group_slots[collective->group.index()];
     }
-    item.part = part_of(i.reads, role.parameters, true);
-    if (!item.part) item.part = part_of(i.writes, role.parameters, true);
+    item.layer = layer_of(parts[index]);
   }
-  for (const core::CallWait& wait : last.waits) {
+  for (const core::CallWait& wait : role.step.back().waits) {
     if (!role.step[static_cast<std::size_t>(wait.call)].microbatch) continue;
     const core::Instruction& awaited = role.at(wait.call, wait.other);
     Item& item = items_[static_cast<std::size_t>(wait.instruction)];
@@ -77,43 +146,11 @@ StepOutline::StepOutline(const core::DensePlan& plan, StageEnds ends, int layers
       item.instruction.after_passes = true;
     }
   }
-  find_runs();
-}
-
-void StepOutline::find_runs() {
-  const auto of_layer = [&](std::size_t i) {
-    return items_[i].part && items_[i].part->kind == StagePart::Kind::Layer;
-  };
-  for (std::size_t i = 0; i < items_.size();) {
-    Run run{i, i + 1, of_layer(i), false};
-    int direction = 0;
-    for (; run.loop && run.end < items_.size() && of_layer(run.end); ++run.end) {
-      const int step = items_[run.end].part->layer - items_[run.end - 1].part->layer;
-      if (step == 0) continue;
-      if (std::abs(step) != 1 || step == -direction) break;
-      direction = step;
-    }
-    run.down = direction < 0;
-    i = run.end;
-    set_lines(run);
-    runs_.push_back(run);
-  }
-}
-
-void StepOutline::set_lines(const Run& run) {
-  std::size_t most = 0;
-  for (std::size_t i = run.first; i < run.end; ++i) {
-    const bool follows = i > run.first && items_[i].layer() == items_[i - 1].layer();
-    items_[i].line = follows ? items_[i - 1].line + 1 : lines_;
-    most = std::max(most, items_[i].line);
-  }
-  lines_ = most + 1;
 }
 
 /// The layer of those lowered that stands for a layer of `layers`.
 int StepOutline::layer_standing_in(int layer, int layers) const {
-  if (layer < kMiddle) return layer;
-  return std::max(std::min(layer, kMiddle), layer + layers_ - layers);
+  return layer < kMiddle ? layer : std::max(kMiddle, layer + layers_ - layers);
 }
 
 // An iteration's instruction waits for one of its own or a neighbouring iteration, or for one of the
@@ -122,40 +159,36 @@ EndBlock StepOutline::block(int layers) const {
   const int more = layers - layers_;
   ORRERY_CHECK(more >= 0, "a stage of fewer layers than were lowered");
   EndBlock result;
+  result.lines = lines_.lines;
   std::vector<std::vector<std::uint32_t>> place(
-      lines_, std::vector<std::uint32_t>(static_cast<std::size_t>(layers)));
-  const auto add = [&](const Item& item, std::optional<int> layer) {
+      lines_.lines, std::vector<std::uint32_t>(static_cast<std::size_t>(layers)));
+  const auto add = [&](const Item& item, int layer) {
     // The layer that is meant by one of those lowered.
     const auto meant = [&](int other) {
-      const int step = layer ? other - item.part->layer : 0;
-      if (layer && std::abs(step) <= 1) return *layer + step;
+      const int step = item.layer ? other - *item.layer : 0;
+      if (item.layer && std::abs(step) <= 1) return layer + step;
       return other < kMiddle ? other : other + more;
     };
     for (const std::uint32_t wait : item.waits) {
       const Item& other = items_[wait];
-      const bool of_layer = other.part && other.part->kind == StagePart::Kind::Layer;
-      const int there = of_layer ? meant(other.part->layer) : 0;
-      result.waits.push_back(place[other.line][static_cast<std::size_t>(there)]);
+      const int there = other.layer ? meant(*other.layer) : 0;
+      result.waits.push_back(place[other.instruction.line][static_cast<std::size_t>(there)]);
     }
     for (StagePart part : item.gradients) {
       if (part.kind == StagePart::Kind::Layer) part.layer = meant(part.layer);
       result.gradients.push_back(part);
     }
-    place[item.line][static_cast<std::size_t>(layer.value_or(0))] =
+    place[item.instruction.line][static_cast<std::size_t>(layer)] =
         static_cast<std::uint32_t>(result.instructions.size());
-    result.instructions.push_back(item.instruction);
-    result.instructions.back().waits_end = static_cast<std::uint32_t>(result.waits.size());
-    result.instructions.back().gradients_end = static_cast<std::uint32_t>(result.gradients.size());
+    EndInstruction& added = result.instructions.emplace_back(item.instruction);
+    added.waits_end = static_cast<std::uint32_t>(result.waits.size());
+    added.gradients_end = static_cast<std::uint32_t>(result.gradients.size());
   };
-  for (const Run& run : runs_) {
-    if (!run.loop) {
-      add(items_[run.first], std::nullopt);
-      continue;
-    }
-    for (int i = 0; i < layers; ++i) {
+  for (const BlockLines::Run& run : lines_.runs) {
+    for (int i = 0; i < (run.loop ? layers : 1); ++i) {
       const int layer = run.down ? layers - 1 - i : i;
       for (std::size_t k = run.first; k < run.end; ++k) {
-        if (items_[k].part->layer == layer_standing_in(layer, layers)) add(items_[k], layer);
+        if (!run.loop || items_[k].layer == layer_standing_in(layer, layers)) add(items_[k], layer);
       }
     }
   }
@@ -187,47 +220,53 @@ Seconds begin_of(const core::Role& role, const core::Device& device, core::DType
 
 }  // namespace
 
-void StepSizes::add_actions(const core::Role& role, const core::Device& device,
-                            core::DType precision) {
-  for (const core::Instruction& i : role.blocks.back().instructions) {
-    if (const auto* collective = std::get_if<core::Collective>(&i.operation)) {
-      collectives_.push_back({durations_.size(), collective->kind,
-                              role.group_slots[collective->group.index()], collective->bytes});
+void StepSizes::add_durations(const core::Role& role, const core::Device& device,
+                              core::DType precision) {
+  const BlockLines lines = block_lines(parts_of(role));
+  durations_.resize(lines.lines);
+  std::vector<bool> known(lines.lines, false);
+  for (std::size_t i = 0; i < lines.line.size(); ++i) {
+    const std::size_t line = lines.line[i];
+    if (known[line]) continue;
+    known[line] = true;
+    const core::Instruction& instruction = role.blocks.back().instructions[i];
+    if (const auto* collective = std::get_if<core::Collective>(&instruction.operation)) {
+      collectives_.push_back(
+          {line, collective->kind, role.group_slots[collective->group.index()], collective->bytes});
     }
-    durations_.push_back(duration_of(i, device, precision));
+    durations_[line] = duration_of(instruction, device, precision);
   }
+}
+
+int StepSizes::lowered(const core::DensePlan& plan, int layers) {
+  const int few = plan.sharding_stage > 1 ? kSized + 1 : kSized;
+  return lowered_in_full(plan) ? layers : std::min(layers, few);
 }
 
 StepSizes::StepSizes(const core::DensePlan& plan, StageEnds ends, int layers,
                      const core::Model& model, const core::Device& device, const core::Job& job)
-    : layers_(layers) {
-  const core::Role role = lowered_step(plan, ends, layers, model, job);
+    : layers_(lowered(plan, layers)) {
+  const core::Role role = lowered_step(plan, ends, layers_, model, job);
   begin_ = begin_of(role, device, job.precision);
-  persistent_ = persistent_memory(role, plan, ends, layers, model, job);
-  add_actions(role, device, job.precision);
-  if (layers_lowered(plan, layers + 1) > layers) return;  // Larger stages are lowered themselves.
-  const core::Role fewer = lowered_step(plan, ends, layers - 1, model, job);
-  begin_of_layer_ = begin_ - begin_of(fewer, device, job.precision);
+  persistent_ = persistent_memory(role, plan, ends, layers_, model, job);
+  add_durations(role, device, job.precision);
+  if (layers_ < kSized || lowered_in_full(plan)) return;
+  const int fewer = layers_ - 1;
+  const core::Role without = lowered_step(plan, ends, fewer, model, job);
+  begin_of_layer_ = begin_ - begin_of(without, device, job.precision);
   persistent_of_layer_ =
-      persistent_ + persistent_memory(fewer, plan, ends, layers - 1, model, job) * -1.0;
+      persistent_ + persistent_memory(without, plan, ends, fewer, model, job) * -1.0;
 }
 
 StepProfile StepSizes::profile(int layers, const EndBlock& block, const PlanGroups& groups,
                                const FabricCost& fabric) const {
+  ORRERY_CHECK(block.lines == durations_.size(), "a block of another structure");
   const int more = layers - layers_;
   StepProfile result{begin_ + begin_of_layer_ * more, persistent_ + persistent_of_layer_ * more,
                      &block, durations_};
-  for (std::size_t i = 0; i < collectives_.size(); ++i) {
-    const InGroup& collective = collectives_[i];
-    // Iterations have the same few collectives.
-    const auto known =
-        std::find_if(collectives_.begin(), collectives_.begin() + static_cast<std::ptrdiff_t>(i),
-                     [&](const InGroup& earlier) { return earlier.like(collective); });
-    result.durations[collective.action] =
-        known != collectives_.begin() + static_cast<std::ptrdiff_t>(i)
-            ? result.durations[known->action]
-            : collective_time(collective.kind, collective.bytes, groups.of(collective.group),
-                              fabric);
+  for (const InGroup& collective : collectives_) {
+    result.durations[collective.line] =
+        collective_time(collective.kind, collective.bytes, groups.of(collective.group), fabric);
   }
   return result;
 }

@@ -27,7 +27,7 @@ namespace orrery::costmodel {
 /// An instruction of the step's last block.
 struct EndInstruction {
   core::Stream stream = core::Stream::Compute;
-  std::uint32_t action = 0;              ///< Of StepProfile::durations.
+  std::uint32_t line = 0;                ///< Of StepProfile::durations.
   std::optional<core::GroupKind> group;  ///< Of a collective, and of it alone.
   bool after_passes = false;             ///< Starts after the stage's last pass.
   /// Ends of what it waits for in EndBlock, which begins where the last instruction's ends: earlier
@@ -40,6 +40,7 @@ struct EndBlock {
   std::vector<EndInstruction> instructions;
   std::vector<std::uint32_t> waits;
   std::vector<StagePart> gradients;
+  std::size_t lines = 0;
 };
 
 /// What a stage does once a step.
@@ -47,26 +48,46 @@ struct StepProfile {
   core::Seconds begin;      ///< Before the first pass.
   MemoryByTerm persistent;  ///< Lives throughout.
   const EndBlock* end = nullptr;
-  std::vector<core::Seconds> durations;
+  std::vector<core::Seconds> durations;  ///< By EndInstruction::line.
 };
 
-/// The plan without what the step's first and last blocks do not depend on. Its layers per stage are
-/// empty.
-core::DensePlan step_alone(const core::DensePlan&);
+/// The plan without what the sizes of the step's first and last blocks do not depend on. Its layers
+/// per stage are empty.
+core::DensePlan step_sizes_alone(const core::DensePlan&);
 
-/// Of it, without what only their sizes depend on.
-core::DensePlan step_structure(const core::DensePlan& alone);
+/// The plan without what their instructions do not depend on, which only know whether a group is
+/// there.
+core::DensePlan step_structure_alone(const core::DensePlan&);
 
-/// Layers with which a stage of `layers` layers is lowered for the end of its step.
-int layers_lowered(const core::DensePlan&, int layers);
+/// Whether a stage of many layers must be lowered as it is.
+bool lowered_in_full(const core::DensePlan&);
+
+/// Iterations over the layers in a block: items in the same place of each have one line, the others
+/// lines of their own.
+struct BlockLines {
+  /// Items that go through the layers in order, up or down; or one item by itself.
+  struct Run {
+    std::size_t first = 0, end = 0;
+    bool loop = false, down = false;
+  };
+  std::vector<Run> runs;
+  std::vector<std::size_t> line;  ///< By item.
+  std::size_t lines = 0;
+};
+/// @param parts  Of the parameters that each item works on.
+BlockLines block_lines(const std::vector<std::optional<StagePart>>& parts);
 
 /// The instructions of a stage's last block, lowered with few layers.
 class StepOutline {
  public:
-  /// @param plan  step_structure() of a plan.
-  /// @param layers  layers_lowered().
+  /// @param plan  step_structure_alone() of a plan.
+  /// @param layers  Of the stages that are asked for; where there are few, or lowered_in_full(), as
+  /// many are lowered.
   StepOutline(const core::DensePlan& plan, StageEnds, int layers, const core::Model&,
               const core::Job&);
+
+  /// The layers that are lowered for a stage of `layers`.
+  static int lowered(const core::DensePlan&, int layers);
 
   /// The block of a stage of that many layers or more.
   EndBlock block(int layers) const;
@@ -76,33 +97,24 @@ class StepOutline {
     EndInstruction instruction;
     std::vector<std::uint32_t> waits;
     std::vector<StagePart> gradients;
-    std::optional<StagePart> part;  ///< Of the parameters that it works on.
-    /// Items in the same place of each iteration of a loop over the layers have one line.
-    std::size_t line = 0;
-    std::size_t layer() const { return static_cast<std::size_t>(part ? part->layer : 0); }
+    std::optional<int> layer;  ///< Whose parameters it works on.
   };
-  /// Items that go through the layers in order, up or down; or one item by itself.
-  struct Run {
-    std::size_t first = 0, end = 0;
-    bool loop = false, down = false;
-  };
-  void find_runs();
-  void set_lines(const Run&);
   int layer_standing_in(int layer, int layers) const;
 
   int layers_;
   std::vector<Item> items_;
-  std::vector<Run> runs_;
-  std::size_t lines_ = 0;
+  BlockLines lines_;
 };
 
 /// The sizes of a stage's first and last blocks, and of its buffers.
 class StepSizes {
  public:
-  /// @param plan  step_alone() of a plan.
-  /// @param layers  layers_lowered().
+  /// @param plan  step_sizes_alone() of a plan.
+  /// @param layers  As for StepOutline.
   StepSizes(const core::DensePlan& plan, StageEnds, int layers, const core::Model&,
             const core::Device&, const core::Job&);
+
+  static int lowered(const core::DensePlan&, int layers);
 
   /// @param block  StepOutline::block(layers), of the same plan.
   /// @param groups  Of the plan.
@@ -112,15 +124,12 @@ class StepSizes {
  private:
   /// A collective of the last block.
   struct InGroup {
-    std::size_t action;
+    std::size_t line;
     core::CollectiveKind kind;
     core::GroupKind group;
     core::Bytes bytes;
-    bool like(const InGroup& other) const {
-      return kind == other.kind && group == other.group && bytes == other.bytes;
-    }
   };
-  void add_actions(const core::Role&, const core::Device&, core::DType precision);
+  void add_durations(const core::Role&, const core::Device&, core::DType precision);
 
   int layers_;
   core::Seconds begin_, begin_of_layer_;

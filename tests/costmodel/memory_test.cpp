@@ -20,10 +20,13 @@ MemoryByTerm persistent(const core::DensePlan& plan, int stage, const core::Clus
        c += static_cast<std::size_t>(plan.pipeline)) {
     layers += plan.layers_per_stage[c];
   }
-  const core::DensePlan alone = step_alone(plan);
-  const StepSizes sizes(alone, {stage == 0, stage == plan.pipeline - 1},
-                        layers_lowered(alone, layers), model, cluster.node_type(0).device, job);
-  return sizes.profile(layers, {}, GroupCosts(cluster).of(plan), fabric_cost(cluster)).persistent;
+  const StageEnds ends{stage == 0, stage == plan.pipeline - 1};
+  const StepSizes sizes(step_sizes_alone(plan), ends, layers, model, cluster.node_type(0).device,
+                        job);
+  const StepOutline outline(step_structure_alone(plan), ends, layers, model, job);
+  return sizes
+      .profile(layers, outline.block(layers), GroupCosts(cluster).of(plan), fabric_cost(cluster))
+      .persistent;
 }
 
 MemoryByTerm predicted(const core::DensePlan& plan, const core::Model& model, const core::Job& job,

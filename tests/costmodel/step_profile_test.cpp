@@ -18,7 +18,7 @@ namespace {
 /// Data ways that share nothing, some, and all, with what else changes the end of a step.
 std::vector<core::DensePlan> plans() {
   std::vector<core::DensePlan> all;
-  for (const int tensor : {1, 2}) {
+  for (const int tensor : {1, 2, 4}) {
     for (const bool sequence_parallel : {false, true}) {
       if (sequence_parallel && tensor == 1) continue;
       for (const auto schedule :
@@ -48,7 +48,7 @@ std::vector<core::DensePlan> plans() {
 std::string described(const EndBlock& block, const StepProfile& step, std::size_t i) {
   const EndInstruction& instruction = block.instructions[i];
   std::string text = std::to_string(static_cast<int>(instruction.stream)) + " " +
-                     fmt::format("{}", step.durations[instruction.action].value) +
+                     fmt::format("{}", step.durations[instruction.line].value) +
                      (instruction.after_passes ? " after passes, waits" : " waits");
   for (std::size_t w = i == 0 ? 0 : block.instructions[i - 1].waits_end; w < instruction.waits_end;
        ++w) {
@@ -79,15 +79,18 @@ TEST(StepProfile, IsThatOfTheStageLoweredInFull) {
       const FabricCost fabric = fabric_cost(cluster);
       for (const StageEnds ends :
            {StageEnds{true, true}, {true, false}, {false, false}, {false, true}}) {
-        const core::DensePlan alone = step_alone(plan);
-        const core::DensePlan structure = step_structure(alone);
-        const int few = layers_lowered(alone, kLayers);
-        const EndBlock made = StepOutline(structure, ends, few, model, job).block(kLayers);
-        const EndBlock full = StepOutline(alone, ends, kLayers, model, job).block(kLayers);
-        const StepProfile a =
-            StepSizes(alone, ends, few, model, device, job).profile(kLayers, made, groups, fabric);
-        const StepProfile b = StepSizes(alone, ends, kLayers, model, device, job)
-                                  .profile(kLayers, full, groups, fabric);
+        const core::DensePlan structure = step_structure_alone(plan);
+        const core::DensePlan sizes = step_sizes_alone(plan);
+        // A bucket of a byte is one of a layer, and lowered in full.
+        core::DensePlan in_full = sizes;
+        if (!in_full.bucket) in_full.bucket = core::Bytes(1);
+        const EndBlock made = StepOutline(structure, ends, kLayers, model, job).block(kLayers);
+        const StepProfile a = StepSizes(sizes, ends, kLayers, model, device, job)
+                                  .profile(kLayers, made, groups, fabric);
+        const StepSizes full_sizes(in_full, ends, kLayers, model, device, job);
+        in_full.schedule = plan.schedule;
+        const EndBlock full = StepOutline(in_full, ends, kLayers, model, job).block(kLayers);
+        const StepProfile b = full_sizes.profile(kLayers, full, groups, fabric);
         EXPECT_NEAR(a.begin.value / b.begin.value, 1.0, 1e-12);
         EXPECT_EQ(a.persistent, b.persistent);
         ASSERT_EQ(made.instructions.size(), full.instructions.size());
