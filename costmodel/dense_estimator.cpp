@@ -85,8 +85,13 @@ const typename Map::mapped_type& DenseEstimator::known(Map& map, const typename 
 
 const StagePasses& DenseEstimator::stage_passes(const core::DensePlan& alone,
                                                 StageEnds ends) const {
-  return known(stage_passes_, {alone, ends},
-               [&] { return StagePasses(alone, ends, model_, job_, device_); });
+  return known(stage_passes_, {alone, ends}, [&] {
+    const core::DensePlan structure = passes_structure_alone(alone);
+    return StagePasses(alone, ends,
+                       known(pass_structures_, {structure, ends},
+                             [&] { return PassStructure(structure, ends, model_, job_); }),
+                       model_, job_, device_);
+  });
 }
 
 const StageProfile& DenseEstimator::profile(const core::DensePlan& plan, StageEnds ends) const {

@@ -148,7 +148,8 @@ class DenseEstimator {
   GroupCosts group_costs_;
 
   mutable std::mutex mutex_;
-  /// By passes_alone() of a plan and the stage's place; by them, the microbatch and the groups.
+  /// By passes_structure_alone() of a plan and the stage's place; likewise passes_alone(); by them, the microbatch and the groups.
+  mutable std::map<std::pair<core::DensePlan, StageEnds>, PassStructure> pass_structures_;
   mutable std::map<std::pair<core::DensePlan, StageEnds>, StagePasses> stage_passes_;
   mutable std::map<std::tuple<const StagePasses*, int, PlanGroups>, StageProfile> profiles_;
   /// By step_sizes_alone() of a plan, the stage's place and the layers that are lowered; likewise

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <numeric>
 
+#include "core/error.h"
 #include "core/lowering/lowering.h"
 #include "core/lowering/pipeline_schedule.h"
 
@@ -42,18 +43,36 @@ core::Role lowered_step(const core::DensePlan& plan, StageEnds ends, int layers,
   return core::lower_step(lone.plan, model, lone.job, lone.stage);
 }
 
-StageTwins lowered_twins(const core::DensePlan& plan, StageEnds ends, int layers,
-                         const core::Model& model, const core::Job& job) {
-  StageTwins twins;
+ScaledStage scaled_stage(const core::DensePlan& plan, StageEnds ends, int layers,
+                         const core::Model& model, const core::Job& job, const core::Role& like) {
+  ScaledStage stage;
   const int part = job.sequence / plan.context;
-  if (plan.sequence_parallel) twins.microbatch = plan.tensor / std::gcd(plan.tensor, part);
-  core::DensePlan one = plan;
-  one.microbatch = twins.microbatch;
-  twins.one = lowered_stage(one, ends, layers, model, job);
-  one.microbatch *= 2;
-  const LoneStage lone = lone_stage(one, ends, layers, job);
-  twins.two = core::lower_stage_like(twins.one, lone.plan, model, lone.job, lone.stage);
-  return twins;
+  if (plan.sequence_parallel) stage.microbatch = plan.tensor / std::gcd(plan.tensor, part);
+  core::DensePlan smallest = plan;
+  smallest.microbatch = stage.microbatch;
+  const LoneStage lone = lone_stage(smallest, ends, layers, job);
+  stage.role = core::lower_stage_like(like, lone.plan, model, lone.job, lone.stage);
+  smallest.microbatch *= 2;
+  stage.buffers = scaled_buffers(stage.role, lowered_step(smallest, ends, layers, model, job));
+  return stage;
+}
+
+std::vector<ScaledBytes> scaled_buffers(const core::Role& one, const core::Role& twice) {
+  ORRERY_CHECK(one.buffers.size() == twice.buffers.size(), "a stage of other buffers");
+  std::vector<ScaledBytes> result;
+  result.reserve(one.buffers.size());
+  for (std::size_t i = 0; i < one.buffers.size(); ++i) {
+    const core::Bytes scaled = twice.buffers[i].bytes() - one.buffers[i].bytes();
+    result.push_back({one.buffers[i].bytes() - scaled, scaled});
+  }
+  return result;
+}
+
+int fewest_ways(int degree) {
+  for (int ways = 2; ways < degree; ++ways) {
+    if (degree % ways == 0) return ways;
+  }
+  return degree;
 }
 
 StagePart part_at(const core::Parameters& parameters, std::int64_t first) {

@@ -30,16 +30,32 @@ core::Role lowered_stage(const core::DensePlan& plan, StageEnds ends, int layers
 core::Role lowered_step(const core::DensePlan& plan, StageEnds ends, int layers, const core::Model&,
                         const core::Job&);
 
-/// A stage with the smallest microbatch whose rows its tensor group can share, and with twice it: what
-/// they differ in grows with the microbatch.
-struct StageTwins {
-  int microbatch = 1;  ///< Of `one`.
-  core::Role one, two;
+/// Bytes that grow with the microbatch, and bytes that do not:
+///   fixed + scale · scaled,   scale the microbatch in units of the one that was lowered.
+struct ScaledBytes {
+  core::Bytes fixed, scaled;
+  core::Bytes at(double scale) const { return fixed + scaled * scale; }
+  auto operator<=>(const ScaledBytes&) const = default;
+};
+
+/// A stage with the smallest microbatch whose rows its tensor group can share, and what becomes of
+/// its buffers with another.
+struct ScaledStage {
+  int microbatch = 1;
+  core::Role role;
+  std::vector<ScaledBytes> buffers;  ///< By Role::buffers.
 };
 
 /// @param plan  As for lowered_stage(); its microbatch is not looked at.
-StageTwins lowered_twins(const core::DensePlan& plan, StageEnds ends, int layers,
-                         const core::Model&, const core::Job&);
+/// @param like  The stage of a plan of the same structure, which says what waits for what.
+ScaledStage scaled_stage(const core::DensePlan& plan, StageEnds ends, int layers,
+                         const core::Model&, const core::Job&, const core::Role& like);
+
+/// From the buffers of a stage with some microbatch and of the same with twice it.
+std::vector<ScaledBytes> scaled_buffers(const core::Role& one, const core::Role& twice);
+
+/// The least degree above 1 that divides it: where a group is there its size changes no structure.
+int fewest_ways(int degree);
 
 /// A part of a stage's parameters.
 struct StagePart {

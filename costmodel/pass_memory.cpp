@@ -47,12 +47,8 @@ class Moments {
 
 class MemoryWalk {
  public:
-  MemoryWalk(const core::Role& one, const core::Role& two)
-      : role_(one), live_(one.buffers.size(), false) {
-    for (std::size_t i = 0; i < one.buffers.size(); ++i) {
-      bytes_.push_back(scaled_bytes(one.buffers[i].bytes(), two.buffers[i].bytes()));
-    }
-  }
+  explicit MemoryWalk(const ScaledStage& stage)
+      : role_(stage.role), bytes_(stage.buffers), live_(stage.buffers.size(), false) {}
 
   ScaledPassMemory walk() {
     ScaledPassMemory result;
@@ -119,17 +115,12 @@ class MemoryWalk {
   }
 
   const core::Role& role_;
-  std::vector<ScaledBytes> bytes_;  ///< By buffer.
+  const std::vector<ScaledBytes>& bytes_;
   std::vector<bool> live_;
   ScaledMemory now_;
 };
 
 }  // namespace
-
-ScaledBytes scaled_bytes(Bytes of_one, Bytes of_two) {
-  const Bytes scaled = of_two - of_one;
-  return {of_one - scaled, scaled};
-}
 
 PassBytes ScaledPassBytes::at(double scale) const {
   PassBytes result{.peak = {},
@@ -152,21 +143,20 @@ PassMemory ScaledPassMemory::at(double scale) const {
           .standing = standing * scale};
 }
 
-ScaledMemory standing_memory(const core::Role& one, const core::Role& two) {
+ScaledMemory standing_memory(const core::Role& role, const std::vector<ScaledBytes>& bytes) {
   ScaledMemory result;
-  for (std::size_t i = 0; i < one.buffers.size(); ++i) {
-    const core::Buffer& buffer = one.buffers[i];
-    if (!stands(buffer)) continue;
-    const ScaledBytes bytes = scaled_bytes(buffer.bytes(), two.buffers[i].bytes());
-    result.fixed[static_cast<std::size_t>(memory_term(buffer))] += bytes.fixed;
-    result.scaled[static_cast<std::size_t>(memory_term(buffer))] += bytes.scaled;
+  for (std::size_t i = 0; i < role.buffers.size(); ++i) {
+    if (!stands(role.buffers[i])) continue;
+    const auto term = static_cast<std::size_t>(memory_term(role.buffers[i]));
+    result.fixed[term] += bytes[i].fixed;
+    result.scaled[term] += bytes[i].scaled;
   }
   return result;
 }
 
-ScaledPassMemory scaled_pass_memory(const core::Role& one, const core::Role& two) {
-  ScaledPassMemory result = MemoryWalk(one, two).walk();
-  result.standing = standing_memory(one, two).scaled;
+ScaledPassMemory scaled_pass_memory(const ScaledStage& stage) {
+  ScaledPassMemory result = MemoryWalk(stage).walk();
+  result.standing = standing_memory(stage.role, stage.buffers).scaled;
   return result;
 }
 

@@ -37,17 +37,28 @@ bool alike(const PassAction& a, const PassAction& b, core::DType precision) {
   return std::get<PassAction::Hop>(a.what).bytes == std::get<PassAction::Hop>(b.what).bytes;
 }
 
-/// Bytes of a message or collective.
-core::Bytes bytes_of(const core::Operation& operation) {
-  if (const auto* collective = std::get_if<core::Collective>(&operation)) return collective->bytes;
-  if (const auto* send = std::get_if<core::Send>(&operation)) return send->bytes;
-  if (const auto* receive = std::get_if<core::Receive>(&operation)) return receive->bytes;
-  return core::Bytes(0);
+/// Bytes of a message or collective over a view: as they grow with its buffer.
+ScaledBytes bytes_of(core::Bytes bytes, const core::Instruction& instruction,
+                     const ScaledStage& stage) {
+  const auto& views = instruction.reads.empty() ? instruction.writes : instruction.reads;
+  const ScaledBytes& whole = stage.buffers[views.front().buffer.index()];
+  if (whole.scaled == core::Bytes(0)) return {bytes, core::Bytes(0)};
+  ORRERY_CHECK(whole.fixed == core::Bytes(0), "a buffer of which a part grows");
+  return {core::Bytes(0), bytes};
 }
 
-std::optional<core::Channel> channel_of(const core::Operation& operation) {
-  if (const auto* send = std::get_if<core::Send>(&operation)) return send->channel;
-  if (const auto* receive = std::get_if<core::Receive>(&operation)) return receive->channel;
+struct Message {
+  core::Channel channel;
+  core::Bytes bytes;
+};
+
+std::optional<Message> message_of(const core::Operation& operation) {
+  if (const auto* send = std::get_if<core::Send>(&operation)) {
+    return Message{send->channel, send->bytes};
+  }
+  if (const auto* receive = std::get_if<core::Receive>(&operation)) {
+    return Message{receive->channel, receive->bytes};
+  }
   return std::nullopt;
 }
 
@@ -131,54 +142,49 @@ std::size_t StageOutliner::index_of(PassAction action) {
   return index;
 }
 
-std::optional<std::size_t> StageOutliner::action_of(const core::Instruction& one,
-                                                    const core::Instruction& two,
-                                                    const core::Role& role) {
-  if (one.stream == core::Stream::Host) return std::nullopt;
-  if (const auto* compute = std::get_if<core::Compute>(&one.operation)) {
+std::optional<std::size_t> StageOutliner::action_of(const core::Instruction& instruction,
+                                                    const ScaledStage& stage) {
+  if (instruction.stream == core::Stream::Host) return std::nullopt;
+  if (const auto* compute = std::get_if<core::Compute>(&instruction.operation)) {
     return index_of({compute->op});
   }
-  const ScaledBytes bytes = scaled_bytes(bytes_of(one.operation), bytes_of(two.operation));
-  if (const auto* collective = std::get_if<core::Collective>(&one.operation)) {
-    const core::GroupKind group = role.group_slots[collective->group.index()];
+  if (const auto* collective = std::get_if<core::Collective>(&instruction.operation)) {
+    const core::GroupKind group = stage.role.group_slots[collective->group.index()];
+    const ScaledBytes bytes = bytes_of(collective->bytes, instruction, stage);
     return index_of({PassAction::InGroup{collective->kind, group, bytes}});
   }
   // Keys and values go round the context group within a pass; other messages are the pipeline's.
-  if (channel_of(one.operation) != core::Channel::Context) return std::nullopt;
-  return index_of({PassAction::Hop{bytes}});
+  const std::optional<Message> message = message_of(instruction.operation);
+  if (!message || message->channel != core::Channel::Context) return std::nullopt;
+  return index_of({PassAction::Hop{bytes_of(message->bytes, instruction, stage)}});
 }
 
-PassOutline StageOutliner::outline(const core::Block& one, const core::Block& two,
-                                   const core::Role& role) {
+PassOutline StageOutliner::outline(const core::Block& block, const ScaledStage& stage) {
   PassOutline result;
-  for (std::size_t i = 0; i < one.instructions.size(); ++i) {
-    const core::Instruction& instruction = one.instructions[i];
+  for (const core::Instruction& instruction : block.instructions) {
     for (const int wait : instruction.waits) {
       result.waits.push_back(static_cast<std::uint32_t>(wait));
     }
-    result.items.push_back({.stream = instruction.stream,
-                            .recomputes = instruction.pass == core::Pass::Recompute,
-                            .action = action_of(instruction, two.instructions[i], role),
-                            .waits_end = static_cast<std::uint32_t>(result.waits.size()),
-                            .completes = part_of(instruction.writes, role.parameters, false)});
+    result.items.push_back(
+        {.stream = instruction.stream,
+         .recomputes = instruction.pass == core::Pass::Recompute,
+         .action = action_of(instruction, stage),
+         .waits_end = static_cast<std::uint32_t>(result.waits.size()),
+         .completes = part_of(instruction.writes, stage.role.parameters, false)});
     result.all_issued += issue_time(instruction, device_, precision_);
     if (instruction.stream == core::Stream::Compute) result.issued = result.all_issued;
   }
   return result;
 }
 
-StageOutline StageOutliner::outline(const core::Role& one, const core::Role& two) {
+StageOutline StageOutliner::outline(const ScaledStage& stage) {
   StageOutline result;
-  const std::vector<const core::Block*> of_one = pass_blocks(one);
-  const std::vector<const core::Block*> of_two = pass_blocks(two);
-  for (std::size_t i = 0; i < of_one.size(); ++i) {
-    result.passes.push_back(outline(*of_one[i], *of_two[i], one));
-    for (std::size_t k = 0; k < of_one[i]->instructions.size(); ++k) {
-      const core::Operation& operation = of_one[i]->instructions[k].operation;
-      const auto* send = std::get_if<core::Send>(&operation);
-      if (send == nullptr || send->channel == core::Channel::Context) continue;
-      const ScaledBytes bytes =
-          scaled_bytes(send->bytes, bytes_of(of_two[i]->instructions[k].operation));
+  for (const core::Block* pass : pass_blocks(stage.role)) {
+    result.passes.push_back(outline(*pass, stage));
+    for (const core::Instruction& instruction : pass->instructions) {
+      const std::optional<Message> message = message_of(instruction.operation);
+      if (!message || message->channel == core::Channel::Context) continue;
+      const ScaledBytes bytes = bytes_of(message->bytes, instruction, stage);
       if (bytes.at(1.0) > result.message.at(1.0)) result.message = bytes;
     }
   }

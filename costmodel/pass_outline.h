@@ -83,17 +83,15 @@ class StageOutliner {
   StageOutliner(const core::Device& device, core::DType precision)
       : device_(device), precision_(precision) {}
 
-  /// @param one, two  The stage lowered with some microbatch and with twice it.
-  StageOutline outline(const core::Role& one, const core::Role& two);
+  StageOutline outline(const ScaledStage&);
 
   /// By PassItem::action, of all stages outlined so far.
   /// @param scale  The microbatch, in units of the lowered one.
   std::vector<core::Seconds> durations(int scale, const PlanGroups&, const FabricCost&) const;
 
  private:
-  PassOutline outline(const core::Block& one, const core::Block& two, const core::Role&);
-  std::optional<std::size_t> action_of(const core::Instruction& one, const core::Instruction& two,
-                                       const core::Role&);
+  PassOutline outline(const core::Block&, const ScaledStage&);
+  std::optional<std::size_t> action_of(const core::Instruction&, const ScaledStage&);
   std::size_t index_of(PassAction);
   core::Seconds duration(const PassAction&, int scale, const PlanGroups&, const FabricCost&) const;
 

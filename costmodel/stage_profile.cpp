@@ -116,20 +116,36 @@ core::DensePlan passes_alone(const core::DensePlan& plan) {
   return alone;
 }
 
-StagePasses::StagePasses(const core::DensePlan& plan, StageEnds ends, const core::Model& model,
+core::DensePlan passes_structure_alone(const core::DensePlan& plan) {
+  core::DensePlan alone = passes_alone(plan);
+  alone.tensor = fewest_ways(plan.tensor);
+  alone.sharding = fewest_ways(alone.sharding);
+  return alone;
+}
+
+PassStructure::PassStructure(const core::DensePlan& plan, StageEnds ends, const core::Model& model,
+                             const core::Job& job)
+    : base(plan.recompute_layers.value_or(0)),
+      one(lowered_stage(plan, ends, base + 1, model, job)),
+      two(lowered_stage(plan, ends, base + 2, model, job)),
+      three(lowered_stage(plan, ends, base + 3, model, job)) {}
+
+StagePasses::StagePasses(const core::DensePlan& plan, StageEnds ends,
+                         const PassStructure& structure, const core::Model& model,
                          const core::Job& job, const core::Device& device)
     : ends_(ends),
-      base_(plan.recompute_layers.value_or(0)),
+      base_(structure.base),
       outliner_(device, job.precision),
-      one_(lowered(base_ + 1, plan, model, job)),
-      two_(lowered(base_ + 2, plan, model, job)),
-      three_(lowered(base_ + 3, plan, model, job)) {}
+      one_(lowered(base_ + 1, structure.one, plan, model, job)),
+      two_(lowered(base_ + 2, structure.two, plan, model, job)),
+      three_(lowered(base_ + 3, structure.three, plan, model, job)) {}
 
-StagePasses::Layers StagePasses::lowered(int layers, const core::DensePlan& plan,
-                                         const core::Model& model, const core::Job& job) {
-  const StageTwins twins = lowered_twins(plan, ends_, layers, model, job);
-  microbatch_ = twins.microbatch;
-  return {outliner_.outline(twins.one, twins.two), scaled_pass_memory(twins.one, twins.two)};
+StagePasses::Layers StagePasses::lowered(int layers, const core::Role& like,
+                                         const core::DensePlan& plan, const core::Model& model,
+                                         const core::Job& job) {
+  const ScaledStage stage = scaled_stage(plan, ends_, layers, model, job, like);
+  microbatch_ = stage.microbatch;
+  return {outliner_.outline(stage), scaled_pass_memory(stage)};
 }
 
 StageProfile StagePasses::profile(int microbatch, const PlanGroups& groups,

@@ -82,12 +82,25 @@ struct StageProfile {
 /// differ only in it are timed off the same instructions. Its layers per stage are empty.
 core::DensePlan passes_alone(const core::DensePlan&);
 
-/// A stage of one chunk, lowered once.
+/// The plan without what the passes' structure does not depend on, what waits for what: how many
+/// ranks share.
+core::DensePlan passes_structure_alone(const core::DensePlan&);
+
+/// A stage of one chunk with one, two and three layers (beyond those that recompute alone).
+struct PassStructure {
+  /// @param plan  passes_structure_alone() of a plan.
+  PassStructure(const core::DensePlan& plan, StageEnds, const core::Model&, const core::Job&);
+  int base = 0;  ///< r.
+  core::Role one, two, three;
+};
+
+/// Such a stage, as costs are worked out from it.
 class StagePasses {
  public:
   /// @param plan  passes_alone() of a plan.
-  StagePasses(const core::DensePlan& plan, StageEnds, const core::Model&, const core::Job&,
-              const core::Device&);
+  /// @param structure  Of the same plan and place.
+  StagePasses(const core::DensePlan& plan, StageEnds, const PassStructure& structure,
+              const core::Model&, const core::Job&, const core::Device&);
 
   /// @param groups  Within the stage, of a plan that the stage was lowered for.
   StageProfile profile(int microbatch, const PlanGroups& groups, const FabricCost&) const;
@@ -98,7 +111,8 @@ class StagePasses {
     StageOutline outline;
     ScaledPassMemory memory;
   };
-  Layers lowered(int layers, const core::DensePlan&, const core::Model&, const core::Job&);
+  Layers lowered(int layers, const core::Role& like, const core::DensePlan&, const core::Model&,
+                 const core::Job&);
 
   StageEnds ends_;
   int base_ = 0;

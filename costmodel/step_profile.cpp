@@ -40,18 +40,6 @@ core::DensePlan step_sizes_alone(const core::DensePlan& plan) {
   return alone;
 }
 
-namespace {
-
-/// The smallest group that a degree stands for.
-int fewest_ways(int degree) {
-  for (int ways = 2; ways < degree; ++ways) {
-    if (degree % ways == 0) return ways;
-  }
-  return degree;
-}
-
-}  // namespace
-
 core::DensePlan step_structure_alone(const core::DensePlan& plan) {
   core::DensePlan alone = step_sizes_alone(plan);
   alone.schedule = order_free(plan.schedule);
@@ -207,7 +195,8 @@ MemoryByTerm persistent_memory(const core::Role& role, const core::DensePlan& pl
   core::DensePlan twice = plan;
   twice.microbatch *= 2;
   return run_memory(role) +
-         standing_memory(role, lowered_step(twice, ends, layers, model, job)).fixed;
+         standing_memory(role, scaled_buffers(role, lowered_step(twice, ends, layers, model, job)))
+             .fixed;
 }
 
 Seconds begin_of(const core::Role& role, const core::Device& device, core::DType precision) {

@@ -21,7 +21,8 @@ Role lower_stage(const Plan&, const Model&, const Job&, int stage);
 /// without waits: for who asks what a step's end costs. Those of lower_stage(), a fraction of its work.
 Role lower_step(const Plan&, const Model&, const Job&, int stage);
 
-/// As lower_stage(), for a plan that differs from that of `twin` in its microbatch alone: what waits for what
+/// As lower_stage(), for a plan that differs from that of `twin` in sizes alone (its microbatch, by
+/// how many ranks something is shared): what waits for what
 /// and when buffers end is the twin's, not derived again, which is most of the work.
 Role lower_stage_like(const Role& twin, const Plan&, const Model&, const Job&, int stage);
 

@@ -35,7 +35,9 @@ MemoryByTerm predicted(const core::DensePlan& plan, const core::Model& model, co
   const int all = plan.pipeline * plan.virtual_stages;
   std::vector<PassMemory> chunks;
   for (int chunk = stage; chunk < all; chunk += plan.pipeline) {
-    const StagePasses passes(passes_alone(plan), {chunk == 0, chunk == all - 1}, model, job,
+    const StageEnds place = {chunk == 0, chunk == all - 1};
+    const PassStructure structure(passes_structure_alone(plan), place, model, job);
+    const StagePasses passes(passes_alone(plan), place, structure, model, job,
                              cluster.node_type(0).device);
     const StageProfile profile =
         passes.profile(plan.microbatch, GroupCosts(cluster).of(plan), fabric_cost(cluster));
@@ -146,7 +148,9 @@ TEST(Memory, SavedActivationsFollowKorthikanti) {
       plan.recompute = recompute;
       const core::Cluster cluster = cpu_cluster(8);
       const core::Model named{"small", model, std::nullopt};
-      const StagePasses passes(passes_alone(plan), {false, false}, named, job,
+      const StageEnds place = {false, false};
+      const PassStructure structure(passes_structure_alone(plan), place, named, job);
+      const StagePasses passes(passes_alone(plan), place, structure, named, job,
                                cluster.node_type(0).device);
       const StageProfile profile =
           passes.profile(plan.microbatch, GroupCosts(cluster).of(plan), fabric_cost(cluster));

@@ -116,7 +116,9 @@ TEST(StageProfile, IsThatOfTheStageLoweredWithItsMicrobatch) {
       const PlanGroups groups = GroupCosts(c.cluster).of(c.plan);
       for (const StageEnds ends :
            {StageEnds{true, true}, {true, false}, {false, false}, {false, true}}) {
-        const StagePasses passes(passes_alone(c.plan), ends, model, job,
+        const StageEnds place = ends;
+        const PassStructure structure(passes_structure_alone(c.plan), place, model, job);
+        const StagePasses passes(passes_alone(c.plan), place, structure, model, job,
                                  c.cluster.node_type(0).device);
         for (const int microbatch : {1, 2, 3, 8, 96}) {
           const StageProfile profile = passes.profile(microbatch, groups, fabric_cost(c.cluster));
@@ -149,16 +151,17 @@ TEST(PassOutline, ScalesToTheLastBit) {
     const core::Device& device = c.cluster.node_type(0).device;
     const PlanGroups groups = GroupCosts(c.cluster).of(c.plan);
     const FabricCost fabric = fabric_cost(c.cluster);
-    const StageTwins smallest = lowered_twins(c.plan, {}, 3, model, job);
+    const ScaledStage smallest =
+        scaled_stage(c.plan, {}, 3, model, job, lowered_stage(c.plan, {}, 3, model, job));
     for (const int scale : {2, 5, 64}) {
       core::DensePlan plan = c.plan;
       plan.microbatch = scale * smallest.microbatch;
-      const core::Role larger = lowered_stage(plan, {}, 3, model, job);
+      ScaledStage larger{plan.microbatch, lowered_stage(plan, {}, 3, model, job), {}};
       plan.microbatch *= 2;
-      const core::Role twice = lowered_stage(plan, {}, 3, model, job);
+      larger.buffers = scaled_buffers(larger.role, lowered_stage(plan, {}, 3, model, job));
       StageOutliner scaled(device, job.precision), lowered(device, job.precision);
-      const StageOutline a = scaled.outline(smallest.one, smallest.two);
-      const StageOutline b = lowered.outline(larger, twice);
+      const StageOutline a = scaled.outline(smallest);
+      const StageOutline b = lowered.outline(larger);
       const auto of_a = scaled.durations(scale, groups, fabric);
       const auto of_b = lowered.durations(1, groups, fabric);
       for (std::size_t i = 0; i < a.passes.size(); ++i) {
@@ -172,8 +175,8 @@ TEST(PassOutline, ScalesToTheLastBit) {
         EXPECT_EQ(x.head, y.head) << c.name;
         EXPECT_EQ(x.second_layer, y.second_layer) << c.name;
       }
-      const PassMemory m = scaled_pass_memory(smallest.one, smallest.two).at(scale);
-      const PassMemory n = scaled_pass_memory(larger, twice).at(1);
+      const PassMemory m = scaled_pass_memory(smallest).at(scale);
+      const PassMemory n = scaled_pass_memory(larger).at(1);
       EXPECT_EQ(m.forward.peak, n.forward.peak) << c.name;
       EXPECT_EQ(m.backward.peak, n.backward.peak) << c.name;
       EXPECT_EQ(m.weight_grad.peak, n.weight_grad.peak) << c.name;
