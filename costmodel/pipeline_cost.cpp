@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <utility>
 
@@ -12,317 +14,100 @@
 namespace orrery::costmodel {
 namespace {
 
-using core::PassKind;
 using core::Seconds;
 
-enum Direction { Down = 0, Up = 1 };  // Gradients go down the model, activations up.
+/// A number of each of several steps that are replayed side by side: adjacent, so that a processor
+/// works on them at once.
+template <std::size_t kSteps>
+using Lanes = std::array<double, kSteps>;
 
-// What the durations of nodes are: passes by kind and chunk, messages by chunk, beginnings by stage.
-enum What { kNothing, kForward, kBackward, kWeightGrad, kMessage, kBegin, kWhats };
-std::uint32_t what(What kind, std::size_t index) {
-  return static_cast<std::uint32_t>(index * kWhats + static_cast<std::size_t>(kind));
-}
-
-/// Microbatches by which a schedule grows.
-int period_of(const core::PipelineShape& shape) {
-  return shape.schedule == core::PipelineSchedule::Interleaved ? shape.stages : 1;
-}
-
-/// Plays a schedule without durations and records what waits for what.
-class PipelineRecorder {
- public:
-  explicit PipelineRecorder(const core::PipelineShape& shape)
-      : shape_(shape),
-        p_(static_cast<std::size_t>(shape.stages)),
-        chunks_(p_ * static_cast<std::size_t>(shape.chunks)),
-        microbatches_(static_cast<std::size_t>(shape.microbatches)) {
-    graph_.stages = shape.stages;
-    graph_.chunks = static_cast<int>(chunks_);
-    graph_.nodes.emplace_back();
-    graph_.last.resize(chunks_);
-    for (auto& messages : sent_) messages.resize(chunks_ * microbatches_);
-    for (auto& passes : core::pipeline_passes(shape)) {
-      lines_.emplace_back();
-      lines_.back().passes = std::move(passes);
-    }
-    for (std::size_t s = 0; s < p_; ++s) {
-      place_messages(s);
-      lines_[s].begin = add({{}, 0, what(kBegin, s)});
-    }
-  }
-
-  PipelineGraph record() {
-    // Up and down in turn, as messages go.
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (std::size_t s = 0; s < p_; ++s) moved |= advance(s);
-      for (std::size_t s = p_; s-- > 0;) moved |= advance(s);
-    }
-    for (const Line& line : lines_) {
-      ORRERY_CHECK(line.end.size() == line.passes.size(), "a schedule that does not end");
-    }
-    add_phases();
-    return std::move(graph_);
-  }
-
- private:
-  using Node = std::uint32_t;
-
-  /// One stage's passes in order, as far as they are recorded.
-  struct Line {
-    std::vector<core::StagePass> passes;
-    Node begin = 0;
-    std::vector<Node> end;  ///< Of the passes done.
-    /// Passes that receive, and passes that send, by direction.
-    std::array<std::vector<std::size_t>, 2> receives, sends;
-    std::array<std::size_t, 2> sends_done{};
-  };
-  /// A message of one chunk's pass on one microbatch.
-  struct Message {
-    std::size_t sender = 0;    ///< Its pass within the sender's line.
-    std::size_t received = 0;  ///< Its place among the receiver's receives of this direction.
-    std::optional<Node> arrival;
-  };
-
-  Node add(const PipelineGraph::Node& node) {
-    graph_.nodes.push_back(node);
-    return static_cast<Node>(graph_.nodes.size() - 1);
-  }
-
-  std::size_t chunk_of(std::size_t s, const core::StagePass& pass) const {
-    return static_cast<std::size_t>(pass.chunk) * p_ + s;
-  }
-  /// Where the results of a pass go; empty for weight gradients and at the model's ends.
-  std::optional<std::size_t> chunk_after(std::size_t chunk, PassKind kind) const {
-    if (kind == PassKind::WeightGrad) return std::nullopt;
-    if (kind == PassKind::Forward)
-      return chunk + 1 < chunks_ ? std::optional(chunk + 1) : std::nullopt;
-    return chunk > 0 ? std::optional(chunk - 1) : std::nullopt;
-  }
-  std::optional<std::size_t> chunk_before(std::size_t chunk, PassKind kind) const {
-    if (kind == PassKind::WeightGrad) return std::nullopt;
-    return chunk_after(chunk, kind == PassKind::Forward ? PassKind::Backward : PassKind::Forward);
-  }
-  static Direction direction(PassKind kind) { return kind == PassKind::Forward ? Up : Down; }
-  /// What a chunk sends in a direction on a microbatch.
-  Message& message(Direction way, std::size_t chunk, int microbatch) {
-    return sent_[way][chunk * microbatches_ + static_cast<std::size_t>(microbatch)];
-  }
-
-  void place_messages(std::size_t s) {
-    Line& line = lines_[s];
-    for (std::size_t i = 0; i < line.passes.size(); ++i) {
-      const core::StagePass& pass = line.passes[i];
-      const std::size_t chunk = chunk_of(s, pass);
-      const Direction way = direction(pass.kind);
-      if (chunk_after(chunk, pass.kind)) {
-        message(way, chunk, pass.microbatch).sender = i;
-        line.sends[way].push_back(i);
-      }
-      if (const auto from = chunk_before(chunk, pass.kind)) {
-        message(way, *from, pass.microbatch).received = line.receives[way].size();
-        line.receives[way].push_back(i);
-      }
-    }
-  }
-
-  bool advance(std::size_t s) {
-    bool moved = false;
-    Line& line = lines_[s];
-    while (line.end.size() < line.passes.size() && step(s, line)) moved = true;
-    return moved;
-  }
-
-  /// Records the next pass of a stage if everything it waits for is known.
-  bool step(std::size_t s, Line& line) {
-    const std::size_t i = line.end.size();
-    const core::StagePass pass = line.passes[i];
-    const std::size_t chunk = chunk_of(s, pass);
-    const Direction way = direction(pass.kind);
-    const bool sends = chunk_after(chunk, pass.kind).has_value();
-    PipelineGraph::Node node{{i == 0 ? line.begin : line.end[i - 1]}, 0, 0};
-    std::size_t waits = 1;
-    const auto wait_for = [&](std::optional<Node> arrived) {
-      if (arrived) node.after[waits++] = *arrived;
-      return arrived.has_value();
-    };
-    if (sends && line.sends_done[way] >= core::kMessagesAhead) {
-      const std::size_t earlier = line.sends[way][line.sends_done[way] - core::kMessagesAhead];
-      if (!wait_for(arrival(s, line.passes[earlier]))) return false;
-    }
-    if (chunk_before(chunk, pass.kind)) {
-      // What its forward sent has been received.
-      if (way == Down && !wait_for(arrival(s, {PassKind::Forward, pass.microbatch, pass.chunk}))) {
-        return false;
-      }
-      const auto got = arrival_at(chunk, pass);
-      if (!got) return false;
-      node.input = *got;
-    }
-    node.what = what(pass_of(pass.kind), chunk);
-    line.end.push_back(add(node));
-    if (sends) ++line.sends_done[way];
-    if (pass.kind != PassKind::Forward) graph_.last[chunk] = line.end.back();
-    return true;
-  }
-
-  static What pass_of(PassKind kind) {
-    switch (kind) {
-      case PassKind::Forward:
-        return kForward;
-      case PassKind::Backward:
-      case PassKind::InputGrad:
-        return kBackward;
-      case PassKind::WeightGrad:
-        return kWeightGrad;
-    }
-    ORRERY_CHECK(false, "unknown PassKind");
-  }
-
-  /// Where what a pass of stage s sends arrives; absent while unknown.
-  std::optional<Node> arrival(std::size_t s, const core::StagePass& pass) {
-    return arrival_of(chunk_of(s, pass), pass.kind, pass.microbatch);
-  }
-  /// Where what a pass of a chunk needs arrives.
-  std::optional<Node> arrival_at(std::size_t chunk, const core::StagePass& pass) {
-    return arrival_of(*chunk_before(chunk, pass.kind), pass.kind, pass.microbatch);
-  }
-
-  std::optional<Node> arrival_of(std::size_t chunk, PassKind kind, int microbatch) {
-    const Direction way = direction(kind);
-    Message& sent = message(way, chunk, microbatch);
-    if (sent.arrival) return sent.arrival;
-    const Line& sender = lines_[chunk % p_];
-    if (sent.sender >= sender.end.size()) return std::nullopt;
-    const std::size_t to = *chunk_after(chunk, kind);
-    const Line& receiver = lines_[to % p_];
-    PipelineGraph::Node moves{{sender.end[sent.sender]}, 0, what(kMessage, std::min(chunk, to))};
-    if (sent.received >= core::kMessagesAhead) {
-      const std::size_t user = receiver.receives[way][sent.received - core::kMessagesAhead];
-      if (user >= receiver.end.size()) return std::nullopt;
-      moves.after[1] = receiver.end[user];
-    }
-    if (sent.received > 0) {
-      const std::size_t previous = receiver.receives[way][sent.received - 1];
-      const auto free =
-          arrival_at(chunk_of(to % p_, receiver.passes[previous]), receiver.passes[previous]);
-      if (!free) return std::nullopt;
-      moves.after[2] = *free;
-    }
-    return sent.arrival = add(moves);
-  }
-
-  void add_phases() {
-    if (core::computed_from_durations(shape_.schedule)) return;
-    const bool gpipe = shape_.schedule == core::PipelineSchedule::GPipe;
-    const std::size_t of_microbatch = gpipe ? 1 : core::splits_backward(shape_.schedule) ? 3 : 2;
-    const std::size_t period =
-        of_microbatch * static_cast<std::size_t>(period_of(shape_) * shape_.chunks);
-    std::vector<PipelineGraph::Repetition> forwards, all;
-    bool repeats = true;
-    for (std::size_t s = 0; s < p_; ++s) {
-      const std::vector<core::StagePass>& passes = lines_[s].passes;
-      const auto last = std::find_if(passes.rbegin(), passes.rend(), [](const auto& pass) {
-        return pass.kind == PassKind::Forward;
-      });
-      const auto ended = static_cast<std::size_t>(passes.rend() - last);
-      repeats = repeats && add_repetitions(s, ended, period, of_microbatch, forwards);
-      if (gpipe) repeats = repeats && add_repetitions(s, passes.size(), period, 1, all);
-    }
-    if (!repeats) return;
-    graph_.phases.push_back(std::move(forwards));
-    if (gpipe) graph_.phases.push_back(std::move(all));
-  }
-
-  /// The passes of a stage before the `end`-th, a period and as many as messages may run ahead, with
-  /// what they send. False where they do not repeat those before them.
-  bool add_repetitions(std::size_t s, std::size_t end, std::size_t period,
-                       std::size_t of_microbatch,
-                       std::vector<PipelineGraph::Repetition>& repetitions) {
-    const std::size_t count = std::max(period, (core::kMessagesAhead + 1) * of_microbatch);
-    if (end < count + period) return false;
-    const Line& line = lines_[s];
-    for (std::size_t i = end - count; i < end; ++i) {
-      const core::StagePass& pass = line.passes[i];
-      const core::StagePass& before = line.passes[i - period];
-      if (pass.kind != before.kind || pass.chunk != before.chunk) return false;
-      repetitions.push_back({line.end[i], line.end[i - period]});
-      if (!chunk_after(chunk_of(s, pass), pass.kind)) continue;
-      repetitions.push_back({*arrival(s, pass), *arrival(s, before)});
-    }
-    return true;
-  }
-
-  const core::PipelineShape& shape_;
-  PipelineGraph graph_;
-  std::size_t p_, chunks_, microbatches_;
-  std::vector<Line> lines_;
-  std::array<std::vector<Message>, 2> sent_;  ///< By chunk and microbatch.
-};
-
+template <std::size_t kSteps>
 struct Duration {
-  Seconds first, second;
+  Lanes<kSteps> first{}, second{};
 };
 
 /// By PipelineGraph::Node::what.
-std::vector<Duration> durations_of(const PipelineGraph& graph, const PipelineStages& stages) {
+template <std::size_t kSteps>
+std::vector<Duration<kSteps>> durations_of(const PipelineGraph& graph,
+                                           const PipelineStages* steps) {
   const auto chunks = static_cast<std::size_t>(graph.chunks);
-  std::vector<Duration> durations(chunks * kWhats);
-  for (std::size_t c = 0; c < chunks; ++c) {
-    durations[what(kForward, c)].second = stages.forward[c];
-    durations[what(kBackward, c)] = {stages.ahead[c], stages.backward[c] - stages.ahead[c]};
-    if (!stages.weight_grad.empty()) {
-      durations[what(kWeightGrad, c)].second = stages.weight_grad[c];
+  std::vector<Duration<kSteps>> durations(chunks * kNodeKinds);
+  for (std::size_t k = 0; k < kSteps; ++k) {
+    const PipelineStages& stages = steps[k];
+    const auto second = [&](NodeKind kind, std::size_t index) -> double& {
+      return durations[node_duration(kind, index)].second[k];
+    };
+    for (std::size_t c = 0; c < chunks; ++c) {
+      second(kForward, c) = stages.forward[c].value;
+      durations[node_duration(kBackward, c)].first[k] = stages.ahead[c].value;
+      second(kBackward, c) = (stages.backward[c] - stages.ahead[c]).value;
+      if (!stages.weight_grad.empty()) second(kWeightGrad, c) = stages.weight_grad[c].value;
+      if (c + 1 < chunks) second(kMessage, c) = stages.message[c].value;
     }
-    if (c + 1 < chunks) durations[what(kMessage, c)].second = stages.message[c];
-  }
-  for (std::size_t s = 0; s < stages.begin.size(); ++s) {
-    durations[what(kBegin, s)].second = stages.begin[s];
+    for (std::size_t s = 0; s < stages.begin.size(); ++s) second(kBegin, s) = stages.begin[s].value;
   }
   return durations;
 }
 
 /// When each node ends.
-std::vector<Seconds> replay(const PipelineGraph& graph, const PipelineStages& stages) {
-  const std::vector<Duration> durations = durations_of(graph, stages);
-  std::vector<Seconds> times(graph.nodes.size());
+template <std::size_t kSteps>
+std::vector<Lanes<kSteps>> replay(const PipelineGraph& graph, const PipelineStages* steps) {
+  const std::vector<Duration<kSteps>> durations = durations_of<kSteps>(graph, steps);
+  std::vector<Lanes<kSteps>> times(graph.nodes.size());
   for (std::size_t i = 1; i < times.size(); ++i) {
     const PipelineGraph::Node& node = graph.nodes[i];
-    const Duration& duration = durations[node.what];
-    const Seconds start =
-        std::max(std::max(times[node.after[0]], times[node.after[1]]), times[node.after[2]]);
-    times[i] = std::max(start + duration.first, times[node.input]) + duration.second;
+    const Duration<kSteps>& duration = durations[node.what];
+    const Lanes<kSteps>& a = times[node.after[0]];
+    const Lanes<kSteps>& b = times[node.after[1]];
+    const Lanes<kSteps>& c = times[node.after[2]];
+    const Lanes<kSteps>& input = times[node.input];
+    Lanes<kSteps>& end = times[i];
+    for (std::size_t k = 0; k < kSteps; ++k) {
+      const double start = std::max(std::max(a[k], b[k]), c[k]);
+      end[k] = std::max(start + duration.first[k], input[k]) + duration.second[k];
+    }
   }
   return times;
 }
 
-/// When the last pass of each chunk ends.
-std::vector<Seconds> ends_of(const PipelineGraph& graph, const std::vector<Seconds>& times) {
-  std::vector<Seconds> ends;
-  ends.reserve(graph.last.size());
-  for (const std::uint32_t node : graph.last) ends.push_back(times[node]);
-  return ends;
-}
-
 /// By how much a further period makes a step longer; absent where the last ones differ in that.
-std::optional<Seconds> growth_of(const PipelineGraph& graph, const std::vector<Seconds>& times) {
+template <std::size_t kSteps>
+std::optional<Seconds> growth_of(const PipelineGraph& graph,
+                                 const std::vector<Lanes<kSteps>>& times, std::size_t step) {
   constexpr double kRounding = 1e-12;
   if (graph.phases.empty()) return std::nullopt;
   Seconds sum;
   for (const auto& phase : graph.phases) {
-    const Seconds growth = times[phase.front().node] - times[phase.front().before];
+    const auto later = [&](const PipelineGraph::Repetition& r) {
+      return times[r.node][step] - times[r.before][step];
+    };
+    const double growth = later(phase.front());
     for (const PipelineGraph::Repetition& r : phase) {
-      const Seconds other = times[r.node] - times[r.before] - growth;
-      if (std::abs(other.value) > kRounding * times[r.node].value) return std::nullopt;
+      if (std::abs(later(r) - growth) > kRounding * times[r.node][step]) return std::nullopt;
     }
-    sum += growth;
+    sum += Seconds(growth);
   }
   return sum;
 }
 
 int round_up(int n, int multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-/// Microbatches that fill the pipeline and repeat what comes then; all where nothing repeats.
+/// Microbatches of steps that are replayed: along the line through the two a step is extended that has
+/// more than `most`.
+struct Limits {
+  int near, far, most;
+};
+
+Limits limits_of(const core::PipelineShape& shape) {
+  const int p = shape.stages;
+  const int near = round_up(std::max(2 * p, 32), p);
+  const int far = near + round_up(std::max(p, 64), p);
+  constexpr int kReplayed = 4096;  // Pairs of passes that cost well below a millisecond.
+  return {near, far, std::max(far, kReplayed / (p * shape.chunks))};
+}
+
+/// Microbatches that fill the pipeline and repeat what comes then; as many as are replayed where the
+/// order may change with each.
 int filling(const core::PipelineShape& shape) {
   switch (shape.schedule) {
     case core::PipelineSchedule::Interleaved:
@@ -334,70 +119,106 @@ int filling(const core::PipelineShape& shape) {
       return 2 * shape.stages + core::kMessagesAhead + 3;
     case core::PipelineSchedule::ZeroBubble1p:
     case core::PipelineSchedule::ZeroBubble2p:
-      return shape.microbatches;  // Its order may change with each.
+      return std::min(shape.microbatches, limits_of(shape).most);
   }
   ORRERY_CHECK(false, "unknown PipelineSchedule");
 }
 
-/// Along the line through two shorter steps: for what hardly changes any more.
-std::vector<Seconds> extended(const core::PipelineShape& shape, const PipelineStages& stages,
-                              int near, int far, PipelineGraphs& graphs) {
-  core::PipelineShape shorter = shape;
-  const auto ends = [&](int microbatches) {
-    shorter.microbatches = microbatches;
-    const PipelineGraph& graph = graphs.of(shorter);
-    return ends_of(graph, replay(graph, stages));
-  };
-  const std::vector<Seconds> at_near = ends(near);
-  std::vector<Seconds> result = ends(far);
-  for (std::size_t c = 0; c < result.size(); ++c) {
-    const double more = static_cast<double>(shape.microbatches - far) / (far - near);
-    result[c] += (result[c] - at_near[c]) * more;
+/// When the last pass of each chunk ends, and by how much a further period would move it; unknown
+/// where the step does not repeat itself yet.
+struct Replayed {
+  std::vector<Seconds> ends;
+  std::optional<Seconds> growth;
+};
+
+template <std::size_t kSteps>
+void replay_some(const PipelineGraph& graph, const PipelineStages* steps,
+                 std::vector<Replayed>& result) {
+  const std::vector<Lanes<kSteps>> times = replay<kSteps>(graph, steps);
+  for (std::size_t k = 0; k < kSteps; ++k) {
+    Replayed& step = result.emplace_back();
+    step.ends.reserve(graph.last.size());
+    for (const std::uint32_t node : graph.last) step.ends.emplace_back(times[node][k]);
+    step.growth = growth_of<kSteps>(graph, times, k);
+  }
+}
+
+std::vector<Replayed> replayed(const PipelineGraph& graph,
+                               const std::vector<PipelineStages>& steps) {
+  std::vector<Replayed> result;
+  result.reserve(steps.size());
+  while (result.size() < steps.size()) {
+    const PipelineStages* next = steps.data() + result.size();
+    const std::size_t left = steps.size() - result.size();
+    if (left >= 8) {
+      replay_some<8>(graph, next, result);
+    } else if (left >= 4) {
+      replay_some<4>(graph, next, result);
+    } else if (left >= 2) {
+      replay_some<2>(graph, next, result);
+    } else {
+      replay_some<1>(graph, next, result);
+    }
   }
   return result;
 }
 
-}  // namespace
-
-PipelineGraph pipeline_graph(const core::PipelineShape& shape) {
-  return PipelineRecorder(shape).record();
+std::vector<Seconds> moved(Replayed step, int periods) {
+  if (periods == 0) return std::move(step.ends);
+  for (Seconds& end : step.ends) end += *step.growth * periods;
+  return std::move(step.ends);
 }
 
-const PipelineGraph& PipelineGraphs::of(const core::PipelineShape& shape) {
-  const auto known = known_.find(shape);
-  if (known != known_.end()) return known->second;
-  constexpr std::size_t kMostNodes = 4'000'000;  // Some 80 megabytes.
-  if (nodes_ > kMostNodes) {
-    known_.clear();
-    nodes_ = 0;
+/// Along the line through two shorter steps: for what hardly changes any more.
+std::vector<Seconds> extended(core::PipelineShape shape, const PipelineStages& stages,
+                              PipelineGraphs& graphs) {
+  const Limits limits = limits_of(shape);
+  const double more =
+      static_cast<double>(shape.microbatches - limits.far) / (limits.far - limits.near);
+  shape.microbatches = limits.near;
+  const std::vector<Seconds> at_near = replayed(graphs.of(shape), {stages}).front().ends;
+  shape.microbatches = limits.far;
+  std::vector<Seconds> result = replayed(graphs.of(shape), {stages}).front().ends;
+  for (std::size_t c = 0; c < result.size(); ++c) result[c] += (result[c] - at_near[c]) * more;
+  return result;
+}
+
+/// A step that has not begun to repeat itself after so many microbatches.
+std::vector<Seconds> finish_beyond(int microbatches, const core::PipelineShape& shape,
+                                   const PipelineStages& stages, PipelineGraphs& graphs) {
+  const int most = limits_of(shape).most;
+  core::PipelineShape shorter = shape;
+  for (int m = 2 * microbatches; m < std::min(shape.microbatches, most + 1); m *= 2) {
+    shorter.microbatches = m;
+    Replayed step = replayed(graphs.of(shorter), {stages}).front();
+    if (step.growth)
+      return moved(std::move(step), (shape.microbatches - m) / schedule_period(shape));
   }
-  const PipelineGraph& graph = known_.try_emplace(shape, pipeline_graph(shape)).first->second;
-  nodes_ += graph.nodes.size();
-  return graph;
+  if (shape.microbatches > most) return extended(shape, stages, graphs);
+  return replayed(graphs.of(shape), {stages}).front().ends;
+}
+
+}  // namespace
+
+std::vector<std::vector<Seconds>> pipeline_finishes(const core::PipelineShape& shape,
+                                                    const std::vector<PipelineStages>& steps,
+                                                    PipelineGraphs& graphs) {
+  core::PipelineShape shorter = shape;
+  shorter.microbatches = std::min(shape.microbatches, filling(shape));
+  const int periods = (shape.microbatches - shorter.microbatches) / schedule_period(shape);
+  std::vector<Replayed> all = replayed(graphs.of(shorter), steps);
+  std::vector<std::vector<Seconds>> finishes;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    finishes.push_back(periods == 0 || all[i].growth
+                           ? moved(std::move(all[i]), periods)
+                           : finish_beyond(shorter.microbatches, shape, steps[i], graphs));
+  }
+  return finishes;
 }
 
 std::vector<Seconds> pipeline_finish(const core::PipelineShape& shape, const PipelineStages& stages,
                                      PipelineGraphs& graphs) {
-  const int p = shape.stages;
-  const int near = round_up(std::max(2 * p, 32), p);
-  const int far = near + round_up(std::max(p, 64), p);
-  constexpr int kReplayed = 4096;  // Pairs of passes that cost well below a millisecond.
-  const int most = std::max(far, kReplayed / (p * shape.chunks));
-  core::PipelineShape shorter = shape;
-  for (int m = filling(shape); m < std::min(shape.microbatches, most + 1); m *= 2) {
-    shorter.microbatches = m;
-    const PipelineGraph& graph = graphs.of(shorter);
-    const std::vector<Seconds> times = replay(graph, stages);
-    const std::optional<Seconds> growth = growth_of(graph, times);
-    if (!growth) continue;
-    std::vector<Seconds> ends = ends_of(graph, times);
-    const int periods = (shape.microbatches - m) / period_of(shape);
-    for (Seconds& end : ends) end += *growth * periods;
-    return ends;
-  }
-  if (shape.microbatches > most) return extended(shape, stages, near, far, graphs);
-  const PipelineGraph& graph = graphs.of(shape);
-  return ends_of(graph, replay(graph, stages));
+  return std::move(pipeline_finishes(shape, {stages}, graphs).front());
 }
 
 std::vector<Seconds> pipeline_finish(const core::PipelineShape& shape,

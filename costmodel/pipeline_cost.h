@@ -20,14 +20,11 @@
 // forward from stage s to e and back, so messages are exposed even in the steady state.
 // Source: Baccelli et al., Synchronization and Linearity, 1992; Narayanan et al., SC 2021.
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <map>
 #include <vector>
 
 #include "core/lowering/pipeline_schedule.h"
 #include "core/units.h"
+#include "costmodel/pipeline_graph.h"
 
 namespace orrery::costmodel {
 
@@ -42,46 +39,18 @@ struct PipelineStages {
   std::vector<core::Seconds> weight_grad = {};
 };
 
-/// What waits for what in a schedule, whatever the durations: worked out once, then replayed in a
-/// few nanoseconds a pass.
-struct PipelineGraph {
-  /// A pass, a message or the beginning of a stage. It ends at
-  /// max(max(after) + first, input) + second, the latter two by `what`.
-  struct Node {
-    std::array<std::uint32_t, 3> after{};  ///< Nodes; node 0 is the beginning of time.
-    std::uint32_t input = 0;
-    std::uint32_t what = 0;
-  };
-  /// A pass or a message, and its like one period earlier.
-  struct Repetition {
-    std::uint32_t node = 0, before = 0;
-  };
-  int stages = 1;
-  int chunks = 1;                   ///< Of all stages.
-  std::vector<Node> nodes;          ///< Each after those that it waits for.
-  std::vector<std::uint32_t> last;  ///< Of each chunk, its last backward pass.
-  /// By phase of the step that each further period makes longer (GPipe's forwards and its backwards;
-  /// else one): enough to know that it repeats. Empty where the step is too short to tell.
-  std::vector<std::vector<Repetition>> phases;
-};
-PipelineGraph pipeline_graph(const core::PipelineShape&);
-
-/// The graphs of the shapes met so far.
-class PipelineGraphs {
- public:
-  const PipelineGraph& of(const core::PipelineShape&);
-
- private:
-  std::map<core::PipelineShape, PipelineGraph> known_;
-  std::size_t nodes_ = 0;
-};
-
 /// When the last backward (or weight-gradient) pass of each chunk ends, in model order.
 /// @param stages  begin has shape.stages entries, the others shape.stages · shape.chunks.
 std::vector<core::Seconds> pipeline_finish(const core::PipelineShape& shape,
                                            const PipelineStages& stages, PipelineGraphs& graphs);
 std::vector<core::Seconds> pipeline_finish(const core::PipelineShape& shape,
                                            const PipelineStages& stages);
+
+/// The same of several steps of one shape, sooner than one after another: what waits for what is looked
+/// up once for some of them at a time.
+std::vector<std::vector<core::Seconds>> pipeline_finishes(const core::PipelineShape& shape,
+                                                          const std::vector<PipelineStages>& steps,
+                                                          PipelineGraphs& graphs);
 
 /// When each stage's last pass ends, from its chunks'.
 std::vector<core::Seconds> stage_finish(const std::vector<core::Seconds>& of_chunks, int stages);

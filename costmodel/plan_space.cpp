@@ -114,8 +114,28 @@ void DensePlanSpace::visit(const PlanCorner& corner, const Visit& visit) const {
   plan.microbatch = corner.microbatch;
   plan.data = corner.data_ways;
   // Most corners that cannot be, cannot in any detail.
-  plan.layers_per_stage = core::even_layers(model_.transformer->layers, plan.pipeline);
+  const int layers = model_.transformer->layers;
+  plan.layers_per_stage = core::even_layers(layers, plan.pipeline);
   if (!valid(plan)) return;
+  const std::vector<Within> ways = ways_within(plan);
+  using Schedule = core::PipelineSchedule;
+  for (const auto schedule :
+       {Schedule::OneFOneB, Schedule::GPipe, Schedule::ZeroBubbleH1, Schedule::ZeroBubble1p,
+        Schedule::ZeroBubble2p, Schedule::Interleaved}) {
+    if (!may_be(conditions_.schedule, schedule)) continue;
+    if (plan.pipeline == 1 && schedule != Schedule::OneFOneB) continue;
+    plan.schedule = schedule;
+    for (const int chunks : divisors(layers % plan.pipeline == 0 ? layers / plan.pipeline : 1)) {
+      if ((chunks > 1) != (schedule == Schedule::Interleaved)) continue;
+      if (!may_be(conditions_.virtual_stages, chunks)) continue;
+      plan.virtual_stages = chunks;
+      visit_ways(plan, ways, visit);
+    }
+  }
+}
+
+std::vector<DensePlanSpace::Within> DensePlanSpace::ways_within(core::DensePlan plan) const {
+  std::vector<Within> ways;
   for (const auto method : {core::ContextMethod::Ring, core::ContextMethod::AllToAll}) {
     plan.context_method = method;
     if (plan.context == 1 && method != core::ContextMethod::Ring) continue;
@@ -128,33 +148,23 @@ void DensePlanSpace::visit(const PlanCorner& corner, const Visit& visit) const {
         const bool asked = conditions_.recompute.has_value();
         if (recompute == core::Recompute::Selective && !asked) continue;
         if (!may_be(conditions_.recompute, recompute) || !valid(plan)) continue;
-        visit_schedules(plan, visit);
+        ways.push_back({method, sequence_parallel, recompute});
       }
+      plan.recompute = core::Recompute::None;
     }
   }
+  return ways;
 }
 
-void DensePlanSpace::visit_schedules(core::DensePlan& plan, const Visit& visit) const {
-  const int layers = model_.transformer->layers;
-  using Schedule = core::PipelineSchedule;
-  for (const auto schedule :
-       {Schedule::OneFOneB, Schedule::GPipe, Schedule::ZeroBubbleH1, Schedule::ZeroBubble1p,
-        Schedule::ZeroBubble2p, Schedule::Interleaved}) {
-    if (!may_be(conditions_.schedule, schedule)) continue;
-    if (plan.pipeline == 1 && schedule != Schedule::OneFOneB) continue;
-    plan.schedule = schedule;
-    if (core::computed_from_durations(schedule) && !worth_computing(plan)) continue;
-    for (const int chunks : divisors(layers % plan.pipeline == 0 ? layers / plan.pipeline : 1)) {
-      if ((chunks > 1) != (schedule == Schedule::Interleaved)) continue;
-      if (!may_be(conditions_.virtual_stages, chunks)) continue;
-      plan.virtual_stages = chunks;
-      visit_layers(plan, visit);
-    }
+void DensePlanSpace::visit_ways(core::DensePlan& plan, const std::vector<Within>& ways,
+                                const Visit& visit) const {
+  for (const Within& within : ways) {
+    plan.context_method = within.context_method;
+    plan.sequence_parallel = within.sequence_parallel;
+    plan.recompute = within.recompute;
+    if (core::computed_from_durations(plan.schedule) && !worth_computing(plan)) continue;
+    visit_layers(plan, visit);
   }
-  plan.schedule = Schedule::OneFOneB;
-  plan.pass_times.reset();
-  plan.virtual_stages = 1;
-  plan.layers_per_stage = core::even_layers(layers, plan.pipeline);
 }
 
 void DensePlanSpace::visit_layers(core::DensePlan& plan, const Visit& visit) const {

@@ -54,12 +54,20 @@ class DensePlanSpace {
 
   /// In the order of the search.
   std::vector<PlanCorner> corners() const;
-  /// Every valid plan of a corner, in order. `visit` gets the same object each time, changed.
+  /// Every valid plan of a corner, in order: schedule by schedule, as what plans cost is best worked
+  /// out. `visit` gets the same object each time, changed.
   void visit(const PlanCorner&, const std::function<void(const core::DensePlan&)>& visit) const;
 
  private:
   using Visit = std::function<void(const core::DensePlan&)>;
-  void visit_schedules(core::DensePlan&, const Visit&) const;
+  /// What a plan does within its stages, whatever its schedule.
+  struct Within {
+    core::ContextMethod context_method;
+    bool sequence_parallel;
+    core::Recompute recompute;
+  };
+  std::vector<Within> ways_within(core::DensePlan) const;
+  void visit_ways(core::DensePlan&, const std::vector<Within>&, const Visit&) const;
   void visit_layers(core::DensePlan&, const Visit&) const;
   void visit_sharding(core::DensePlan&, const Visit&) const;
   bool valid(const core::DensePlan&) const;
