@@ -88,14 +88,15 @@ PlanTimer::Steps& PlanTimer::steps_of(const core::DensePlan& plan) {
   return steps;
 }
 
-void PlanTimer::turn_to(const core::DensePlan& plan) {
+void PlanTimer::forget_many() {
   constexpr std::size_t kKept = 8192;  // Some tens of megabytes.
-  if (passes_.size() > kKept) passes_.clear();
-  if (steps_.size() > kKept) {
-    steps_.clear();
-    passes_.clear();  // Their times are kept by what the steps gave them.
-    before_end_.clear();
-  }
+  if (passes_.size() <= kKept && steps_.size() <= kKept) return;
+  steps_.clear();
+  passes_.clear();  // Their times are kept by what the steps gave them.
+  before_end_.clear();
+}
+
+void PlanTimer::turn_to(const core::DensePlan& plan) {
   plan_ = plan;
   passes_now_ = nullptr;
   steps_now_ = &steps_of(plan);
@@ -136,20 +137,49 @@ Seconds PlanTimer::lower_bound() {
   return bound;
 }
 
-const PlanFinish& PlanTimer::finish() {
-  Passes& now = passes();
-  const int before_end = steps_now_->before_end;
-  for (const auto& [key, finish] : now.finish) {
-    if (key == before_end) return finish;
+const PlanFinish* PlanTimer::Passes::finish_of(int before_end) const {
+  const auto known = std::find_if(finish.begin(), finish.end(),
+                                  [=](const auto& entry) { return entry.first == before_end; });
+  return known == finish.end() ? nullptr : &known->second;
+}
+
+void PlanTimer::finish(const std::vector<Kept>& plans) {
+  std::vector<Kept> alike;
+  std::vector<PipelineStages> stages;
+  const auto replay = [&] {
+    if (alike.empty()) return;
+    const auto finishes = pipeline_finishes(alike.front().passes->passes.shape, stages, graphs_);
+    for (std::size_t i = 0; i < alike.size(); ++i) {
+      Passes& of = *alike[i].passes;
+      of.finish.emplace_back(alike[i].steps->before_end, plan_finish(of.passes, finishes[i]));
+    }
+    alike.clear();
+    stages.clear();
+  };
+  for (const Kept& plan : plans) {
+    const int before_end = plan.steps->before_end;
+    if (plan.passes->finish_of(before_end) != nullptr) continue;
+    const bool asked = std::any_of(alike.begin(), alike.end(), [&](const Kept& other) {
+      return other.passes == plan.passes && other.steps->before_end == before_end;
+    });
+    if (asked) continue;
+    if (!alike.empty() && alike.front().passes->passes.shape != plan.passes->passes.shape) replay();
+    alike.push_back(plan);
+    stages.push_back(estimator_.pipeline(plan.passes->passes, plan.steps->steps));
   }
-  const PipelineStages stages = estimator_.pipeline(now.passes, steps_now_->steps);
-  const auto of_chunks = pipeline_finish(now.passes.shape, stages, graphs_);
-  now.finish.emplace_back(before_end, plan_finish(now.passes, of_chunks));
-  return now.finish.back().second;
+  replay();
+}
+
+Seconds PlanTimer::step(const Kept& plan) {
+  const PlanFinish* finish = plan.passes->finish_of(plan.steps->before_end);
+  ORRERY_CHECK(finish != nullptr, "a plan whose pipeline was not worked out");
+  return estimator_.end_of_step(plan.passes->passes, plan.steps->steps, *finish).end;
 }
 
 Seconds PlanTimer::step() {
-  return estimator_.end_of_step(passes().passes, steps_now_->steps, finish()).end;
+  const Kept now = keep();
+  finish({now});
+  return step(now);
 }
 
 }  // namespace orrery::costmodel

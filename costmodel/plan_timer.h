@@ -26,8 +26,11 @@ struct PlanHash {
   std::size_t operator()(const core::DensePlan&) const noexcept;
 };
 
-/// For one thread. Keeps some thousands of entries.
+/// For one thread.
 class PlanTimer {
+  struct Passes;
+  struct Steps;
+
  public:
   explicit PlanTimer(const DenseEstimator& estimator) : estimator_(estimator) {}
 
@@ -42,12 +45,26 @@ class PlanTimer {
   core::Seconds lower_bound();
   core::Seconds step();
 
+  /// A plan that was turned to. Good until forget_many().
+  struct Kept {
+    Passes* passes = nullptr;
+    Steps* steps = nullptr;
+  };
+  Kept keep() { return {&passes(), steps_now_}; }
+  /// Works out the pipelines of all of them: sooner than one by one, where neighbours have one shape.
+  void finish(const std::vector<Kept>&);
+  core::Seconds step(const Kept&);
+
+  /// Lets go of what earlier plans had in common, if that is some thousands of entries.
+  void forget_many();
+
  private:
   struct Passes {
     PlanPasses passes;
     std::vector<core::Bytes> least_peak;             ///< By kind of stage.
     std::vector<core::Bytes> peak;                   ///< Likewise; empty until it is asked for.
     std::vector<std::pair<int, PlanFinish>> finish;  ///< By Steps::before_end.
+    const PlanFinish* finish_of(int before_end) const;
   };
   struct Steps {
     PlanSteps steps;
@@ -59,7 +76,6 @@ class PlanTimer {
 
   Passes& passes();
   Steps& steps_of(const core::DensePlan&);
-  const PlanFinish& finish();
   /// Of the stage that holds most, throughout and in its passes.
   core::Bytes most_with(const std::vector<core::Bytes>& of_passes) const;
 

@@ -134,11 +134,20 @@ class DenseSearch {
     CornerBounds() { of_kind.fill(least); }
   };
 
+  /// A plan that may belong in the answer.
+  struct Wanted {
+    core::DensePlan plan;
+    std::uint64_t place = 0;
+    KnownPlans kinds;
+  };
+
   /// What one thread finds.
   struct Worker {
     Worker(const DenseEstimator& estimator, const SearchOptions& options)
         : timer(estimator), best(options.keep), faster(options.place.size()) {}
     PlanTimer timer;
+    std::vector<Wanted> wanted;  ///< Of the corner that is timed, with what the timer kept of them.
+    std::vector<PlanTimer::Kept> kept;
     BestFound best;
     std::array<FirstFound, kKnownPlans> best_of_kind;
     FirstFound closest;  ///< Of those that do not fit.
@@ -168,6 +177,7 @@ class DenseSearch {
 
   void look_at(Worker& worker, std::size_t corner) {
     CornerBounds& bounds = bounds_[corner];
+    worker.timer.forget_many();
     each_plan(corner, [&](const core::DensePlan& plan, std::uint64_t place) {
       worker.timer.turn_to(plan);
       const KnownPlans kinds = known_plans(plan, node_devices_);
@@ -220,8 +230,12 @@ class DenseSearch {
     return false;
   }
 
+  /// The corner's plans that may belong in the answer are found first and timed together.
   void time(Worker& worker, std::size_t corner) {
     if (!may_belong(bounds_[corner])) return;
+    worker.timer.forget_many();
+    worker.wanted.clear();
+    worker.kept.clear();
     each_plan(corner, [&](const core::DensePlan& plan, std::uint64_t place) {
       worker.timer.turn_to(plan);
       if (worker.timer.persistent() > memory_ || worker.timer.least_memory() > memory_ ||
@@ -230,19 +244,29 @@ class DenseSearch {
       }
       const KnownPlans kinds = known_plans(plan, node_devices_);
       if (!may_belong(worker.timer.lower_bound(), kinds)) return;
-      const Seconds step = worker.timer.step();
-      ++worker.timed;
-      for (std::size_t i = 0; i < options_.place.size(); ++i) {
-        if (step < options_.place[i]) ++worker.faster[i];
-      }
-      cutoff_.add(step);
-      if (worker.best.wants(step.value, place)) worker.best.offer({step.value, place, plan});
-      for (std::size_t k = 0; k < kKnownPlans; ++k) {
-        if (!kinds[k]) continue;
-        cutoff_of_kind_[k]->add(step);
-        worker.best_of_kind[k].offer(step.value, place, plan);
-      }
+      worker.wanted.push_back({plan, place, kinds});
+      worker.kept.push_back(worker.timer.keep());
     });
+    worker.timer.finish(worker.kept);
+    for (std::size_t i = 0; i < worker.wanted.size(); ++i) {
+      offer(worker, worker.wanted[i], worker.timer.step(worker.kept[i]));
+    }
+  }
+
+  void offer(Worker& worker, const Wanted& wanted, Seconds step) {
+    ++worker.timed;
+    for (std::size_t i = 0; i < options_.place.size(); ++i) {
+      if (step < options_.place[i]) ++worker.faster[i];
+    }
+    cutoff_.add(step);
+    if (worker.best.wants(step.value, wanted.place)) {
+      worker.best.offer({step.value, wanted.place, wanted.plan});
+    }
+    for (std::size_t k = 0; k < kKnownPlans; ++k) {
+      if (!wanted.kinds[k]) continue;
+      cutoff_of_kind_[k]->add(step);
+      worker.best_of_kind[k].offer(step.value, wanted.place, wanted.plan);
+    }
   }
 
   SearchResult answer() {
