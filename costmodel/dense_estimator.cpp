@@ -118,9 +118,10 @@ const EndBlock& DenseEstimator::end_block(const core::DensePlan& plan, StageEnds
   return known(end_blocks_, {&outline, layers}, [&] { return outline.block(layers); });
 }
 
-const std::vector<PassMoment>& DenseEstimator::moments(const core::PipelineShape& shape,
-                                                       int stage) const {
-  return known(moments_, {as_full(shape), stage}, [&] { return fullest_moments(shape, stage); });
+const std::vector<PassMoment>& DenseEstimator::moments(const core::PipelineShape& shape, int stage,
+                                                       const ChunkKinds& kinds) const {
+  return known(moments_, {as_full(shape), stage, kinds},
+               [&] { return fullest_moments(shape, stage, kinds); });
 }
 
 // ---- the passes ----------------------------------------------------------------------------
@@ -192,14 +193,21 @@ std::vector<StagePeak> DenseEstimator::peaks(const PlanPasses& passes) const {
   }
   const std::vector<PassMemory> memory = memory_of_chunks(passes);
   std::vector<StagePeak> result(passes.stages.size());
-  std::vector<const PassMemory*> chunks;
+  std::vector<const PassMemory*> chunks;  // By kind within the stage.
+  ChunkKinds kinds;
   for (int s = 0; s < passes.shape.stages; ++s) {
     const std::size_t k = passes.kind_of_stage[static_cast<std::size_t>(s)];
     if (!anywhere && passes.stages[k].first != s) continue;
     chunks.clear();
-    for (const std::size_t c : passes.stages[k].chunks) chunks.push_back(&memory[c]);
+    kinds.clear();
+    for (const std::size_t c : passes.stages[k].chunks) {
+      const PassMemory* of_chunk = &memory[c];
+      kinds.push_back(kind_index(
+          chunks, [=](const PassMemory* kind) { return kind == of_chunk; },
+          [=] { return of_chunk; }));
+    }
     const MemoryByTerm peak =
-        peak_of_passes(chunks, computed.empty() ? moments(passes.shape, s)
+        peak_of_passes(chunks, computed.empty() ? moments(passes.shape, s, kinds)
                                                 : computed[static_cast<std::size_t>(s)]);
     if (total(peak) > total(result[k].memory)) result[k] = {s, peak};
   }

@@ -130,7 +130,8 @@ class DenseEstimator {
   const StageProfile& profile(const core::DensePlan&, StageEnds) const;
   const EndBlock& end_block(const core::DensePlan&, StageEnds, int layers) const;
   const StepSizes& step_sizes(const core::DensePlan&, StageEnds, int layers) const;
-  const std::vector<PassMoment>& moments(const core::PipelineShape&, int stage) const;
+  const std::vector<PassMoment>& moments(const core::PipelineShape&, int stage,
+                                         const ChunkKinds&) const;
   void add_chunks(const core::DensePlan&, PlanPasses&) const;
   void add_stages(const core::DensePlan&, PlanPasses&) const;
   std::vector<int> levelled(const core::DensePlan&, int chunks) const;
@@ -158,7 +159,8 @@ class DenseEstimator {
   mutable std::map<StepQuestion, StepSizes> step_sizes_;
   mutable std::map<StepQuestion, StepOutline> step_outlines_;
   mutable std::map<std::pair<const StepOutline*, int>, EndBlock> end_blocks_;
-  mutable std::map<std::pair<core::PipelineShape, int>, std::vector<PassMoment>> moments_;
+  mutable std::map<std::tuple<core::PipelineShape, int, ChunkKinds>, std::vector<PassMoment>>
+      moments_;
   mutable std::map<std::pair<core::DensePlan, int>, std::vector<int>> levelled_;
 };
 

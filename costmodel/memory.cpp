@@ -146,15 +146,14 @@ MemoryByTerm peak_of_passes(const std::vector<const PassMemory*>& chunks,
   const PassMoment* fullest = nullptr;
   double most = 0.0;
   for (const PassMoment& moment : moments) {
-    double now = totals[static_cast<std::size_t>(moment.chunk)].peak(moment.kind);
+    double now = totals[moment.chunk].peak(moment.kind);
     for (std::size_t c = 0; c < totals.size(); ++c) now += totals[c].held(moment.holds[c]);
     if (fullest != nullptr && now <= most) continue;
     fullest = &moment;
     most = now;
   }
   ORRERY_CHECK(fullest != nullptr, "a stage without passes");
-  MemoryByTerm peak =
-      bytes_of(*chunks[static_cast<std::size_t>(fullest->chunk)], fullest->kind).peak;
+  MemoryByTerm peak = bytes_of(*chunks[fullest->chunk], fullest->kind).peak;
   for (std::size_t c = 0; c < chunks.size(); ++c) peak = peak + held(*chunks[c], fullest->holds[c]);
   return peak + chunks.front()->standing;
 }

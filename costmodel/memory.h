@@ -72,7 +72,7 @@ bool stands(const core::Buffer&);
 MemoryByTerm run_memory(const core::Role&);
 
 /// Standing buffers and the peak of the passes of one stage, by term at the instruction where the total is largest.
-/// @param chunks  Of the stage, in model order.
+/// @param chunks  By kind of chunk of the stage.
 /// @param moments  fullest_moments() of the stage.
 MemoryByTerm peak_of_passes(const std::vector<const PassMemory*>& chunks,
                             const std::vector<PassMoment>& moments);

@@ -51,18 +51,21 @@ class Fullest {
   }
 
  private:
-  std::map<std::pair<PassKind, int>, std::vector<PassMoment>> by_pass_;
+  std::map<std::pair<PassKind, std::size_t>, std::vector<PassMoment>> by_pass_;
 };
 
 /// What one stage holds in the course of its passes.
 class Walk {
  public:
-  Walk(const PipelineShape& shape, int stage, const std::vector<StagePass>& passes)
+  Walk(const PipelineShape& shape, int stage, const ChunkKinds& kinds,
+       const std::vector<StagePass>& passes)
       : shape_(shape),
         stage_(stage),
+        kind_of_(kinds),
         passes_(passes),
         chunks_(static_cast<std::size_t>(shape.chunks)),
-        changes_((passes.size() + 1) * chunks_),
+        kinds_(*std::max_element(kinds.begin(), kinds.end()) + 1),
+        changes_((passes.size() + 1) * kinds_),
         backward_of_(static_cast<std::size_t>(shape.microbatches) * chunks_) {}
 
   std::vector<PassMoment> fullest_moments() {
@@ -74,11 +77,11 @@ class Walk {
     count_sends(&ChunkHolding::activations_sent, activations_out_);
     count_sends(&ChunkHolding::gradients_sent, gradients_out_);
     Fullest fullest;
-    PassMoment now{PassKind::Forward, 0, std::vector<ChunkHolding>(chunks_)};
+    PassMoment now{PassKind::Forward, 0, std::vector<ChunkHolding>(kinds_)};
     for (std::size_t i = 0; i < passes_.size(); ++i) {
-      for (std::size_t c = 0; c < chunks_; ++c) change(now.holds[c], changes_[i * chunks_ + c]);
+      for (std::size_t k = 0; k < kinds_; ++k) change(now.holds[k], changes_[i * kinds_ + k]);
       now.kind = passes_[i].kind;
-      now.chunk = passes_[i].chunk;
+      now.chunk = kind_of(passes_[i].chunk);
       fullest.add(now);
     }
     return fullest.take();
@@ -87,6 +90,7 @@ class Walk {
  private:
   using Count = int ChunkHolding::*;
 
+  std::size_t kind_of(int chunk) const { return kind_of_[static_cast<std::size_t>(chunk)]; }
   bool starts_model(int chunk) const { return stage_ == 0 && chunk == 0; }
   bool ends_model(int chunk) const {
     return stage_ + 1 == shape_.stages && chunk + 1 == shape_.chunks;
@@ -105,17 +109,16 @@ class Walk {
   /// One more of it from the `first`-th pass on, until the `end`-th.
   void add(Count count, int chunk, std::size_t first, std::size_t end) {
     if (first >= end) return;
-    ++(changes_[first * chunks_ + static_cast<std::size_t>(chunk)].*count);
-    --(changes_[end * chunks_ + static_cast<std::size_t>(chunk)].*count);
+    ++(changes_[first * kinds_ + kind_of(chunk)].*count);
+    --(changes_[end * kinds_ + kind_of(chunk)].*count);
   }
 
   /// While a pass runs its microbatch is the pass's own.
   void count_microbatches() {
     const std::size_t end = passes_.size();
     for (std::size_t i = 0; i < end; ++i) {
-      ChunkHolding& at = changes_[i * chunks_ + static_cast<std::size_t>(passes_[i].chunk)];
-      ChunkHolding& after =
-          changes_[(i + 1) * chunks_ + static_cast<std::size_t>(passes_[i].chunk)];
+      ChunkHolding& at = changes_[i * kinds_ + kind_of(passes_[i].chunk)];
+      ChunkHolding& after = changes_[(i + 1) * kinds_ + kind_of(passes_[i].chunk)];
       const PassKind kind = passes_[i].kind;
       if (kind == PassKind::Backward || kind == PassKind::InputGrad) --at.saved;
       if (kind == PassKind::WeightGrad) --at.kept;
@@ -165,9 +168,10 @@ class Walk {
 
   const PipelineShape& shape_;
   int stage_;
+  const ChunkKinds& kind_of_;
   const std::vector<StagePass>& passes_;
-  std::size_t chunks_;
-  std::vector<ChunkHolding> changes_;  ///< By pass and chunk: when it begins, of what is held.
+  std::size_t chunks_, kinds_;
+  std::vector<ChunkHolding> changes_;  ///< By pass and kind: when it begins, of what is held.
   /// Passes that have a message of each kind, in order.
   std::vector<std::size_t> activations_in_, gradients_in_, loads_, activations_out_, gradients_out_;
   std::vector<std::size_t> backward_of_;  ///< By microbatch and chunk.
@@ -183,10 +187,10 @@ PipelineShape shortened(const PipelineShape& shape) {
   return shorter;
 }
 
-std::vector<PassMoment> moments_of(const PipelineShape& shape, int stage,
+std::vector<PassMoment> moments_of(const PipelineShape& shape, int stage, const ChunkKinds& kinds,
                                    const std::vector<StagePass>& shorter_passes) {
   const PipelineShape shorter = shortened(shape);
-  std::vector<PassMoment> moments = Walk(shorter, stage, shorter_passes).fullest_moments();
+  std::vector<PassMoment> moments = Walk(shorter, stage, kinds, shorter_passes).fullest_moments();
   if (shape.schedule == PipelineSchedule::GPipe) {
     // All further microbatches wait too.
     for (PassMoment& moment : moments) {
@@ -203,15 +207,16 @@ PipelineShape as_full(const PipelineShape& shape) {
   return grows || core::computed_from_durations(shape.schedule) ? shape : shortened(shape);
 }
 
-std::vector<PassMoment> fullest_moments(const PipelineShape& shape, int stage) {
-  return moments_of(shape, stage, core::stage_passes(shortened(shape), stage));
+std::vector<PassMoment> fullest_moments(const PipelineShape& shape, int stage,
+                                        const ChunkKinds& kinds) {
+  return moments_of(shape, stage, kinds, core::stage_passes(shortened(shape), stage));
 }
 
 std::vector<std::vector<PassMoment>> fullest_moments(const PipelineShape& shape) {
   std::vector<std::vector<PassMoment>> result;
   int stage = 0;
   for (const auto& passes : core::pipeline_passes(shortened(shape))) {
-    result.push_back(moments_of(shape, stage++, passes));
+    result.push_back(moments_of(shape, stage++, {0}, passes));
   }
   return result;
 }

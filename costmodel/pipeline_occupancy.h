@@ -8,13 +8,14 @@
 // the next but one, or until the backward pass of the same microbatch.
 
 #include <compare>
+#include <cstddef>
 #include <vector>
 
 #include "core/lowering/pipeline_schedule.h"
 
 namespace orrery::costmodel {
 
-/// Of one chunk, beside the pass that runs.
+/// Of one chunk, or of all chunks that cost the same, beside the pass that runs.
 struct ChunkHolding {
   int saved =
       0;         ///< Microbatches after their forward, before their (input-gradient) backward pass.
@@ -26,21 +27,25 @@ struct ChunkHolding {
 
 struct PassMoment {
   core::PassKind kind = core::PassKind::Forward;
-  int chunk = 0;
-  std::vector<ChunkHolding> holds;  ///< By chunk of the stage.
+  std::size_t chunk = 0;            ///< Its kind.
+  std::vector<ChunkHolding> holds;  ///< By kind of chunk.
   auto operator<=>(const PassMoment&) const = default;
 };
+
+/// By chunk of a stage, which of its chunks cost the same: kinds 0 .. n−1.
+using ChunkKinds = std::vector<std::size_t>;
 
 /// The moments of a stage in which it can hold most: each moment of its step holds no more of
 /// anything than one of these of the same kind and chunk. At a cost independent of the number of
 /// microbatches: what schedules repeat is looked at once.
-std::vector<PassMoment> fullest_moments(const core::PipelineShape&, int stage);
+std::vector<PassMoment> fullest_moments(const core::PipelineShape&, int stage, const ChunkKinds&);
 
 /// The shortest step whose stages hold as much at those moments, as further microbatches fill many
 /// schedules no more.
 core::PipelineShape as_full(const core::PipelineShape&);
 
-/// Of all stages: sooner than one by one where the order of passes is computed for all at once.
+/// Of all stages of one chunk each: sooner than one by one where the order of passes is computed for
+/// all at once.
 std::vector<std::vector<PassMoment>> fullest_moments(const core::PipelineShape&);
 
 }  // namespace orrery::costmodel

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <tuple>
+#include <vector>
+
 #include "core/check/memory_profile.h"
 #include "core/lowering/lowering.h"
 #include "core/lowering/pipeline_schedule.h"
@@ -33,21 +37,29 @@ MemoryByTerm predicted(const core::DensePlan& plan, const core::Model& model, co
                        int stage) {
   const core::Cluster cluster = cpu_cluster(plan.devices());
   const int all = plan.pipeline * plan.virtual_stages;
-  std::vector<PassMemory> chunks;
+  // By kind: chunks between the first and the last of the model cost the same if they have as many
+  // layers.
+  std::map<std::tuple<bool, bool, int>, std::size_t> known;
+  std::vector<PassMemory> memory;
+  ChunkKinds kinds;
   for (int chunk = stage; chunk < all; chunk += plan.pipeline) {
-    const StageEnds place = {chunk == 0, chunk == all - 1};
+    const StageEnds place{chunk == 0, chunk == all - 1};
+    const int layers = plan.layers_per_stage[static_cast<std::size_t>(chunk)];
+    const auto [kind, added] = known.try_emplace({place.first, place.last, layers}, known.size());
+    kinds.push_back(kind->second);
+    if (!added) continue;
     const PassStructure structure(passes_structure_alone(plan), place, model, job);
     const StagePasses passes(passes_alone(plan), place, structure, model, job,
                              cluster.node_type(0).device);
-    const StageProfile profile =
-        passes.profile(plan.microbatch, GroupCosts(cluster).of(plan), fabric_cost(cluster));
-    chunks.push_back(profile.memory(plan.layers_per_stage[static_cast<std::size_t>(chunk)]));
+    memory.push_back(
+        passes.profile(plan.microbatch, GroupCosts(cluster).of(plan), fabric_cost(cluster))
+            .memory(layers));
   }
+  std::vector<const PassMemory*> chunks;
+  for (const PassMemory& chunk : memory) chunks.push_back(&chunk);
   const auto shape = core::pipeline_shape(plan, core::microbatches(plan, job.global_batch));
-  std::vector<const PassMemory*> each;
-  for (const PassMemory& chunk : chunks) each.push_back(&chunk);
   return persistent(plan, stage, cluster, model, job) +
-         peak_of_passes(each, fullest_moments(shape, stage));
+         peak_of_passes(chunks, fullest_moments(shape, stage, kinds));
 }
 
 /// Plans that split activations further than small_plans.
