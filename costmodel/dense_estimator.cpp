@@ -94,24 +94,27 @@ const StagePasses& DenseEstimator::stage_passes(const core::DensePlan& alone,
   });
 }
 
-const StageProfile& DenseEstimator::profile(const core::DensePlan& plan, StageEnds ends) const {
-  const core::DensePlan alone = passes_alone(plan);
-  const StagePasses& passes = stage_passes(alone, ends);
-  const PlanGroups groups = group_costs_.within_stage(plan, core::dense_groups(alone));
-  return known(profiles_, {&passes, plan.microbatch, groups},
-               [&] { return passes.profile(plan.microbatch, groups, fabric_); });
+DenseEstimator::PassesQuestion DenseEstimator::passes_question(const core::DensePlan& plan) const {
+  PassesQuestion question{passes_alone(plan), {}, plan.microbatch};
+  question.groups = group_costs_.within_stage(plan, core::dense_groups(question.alone));
+  return question;
 }
 
-const StepSizes& DenseEstimator::step_sizes(const core::DensePlan& plan, StageEnds ends,
+const StageProfile& DenseEstimator::profile(const PassesQuestion& question, StageEnds ends) const {
+  const StagePasses& passes = stage_passes(question.alone, ends);
+  return known(profiles_, {&passes, question.microbatch, question.groups},
+               [&] { return passes.profile(question.microbatch, question.groups, fabric_); });
+}
+
+const StepSizes& DenseEstimator::step_sizes(const StepsQuestion& question, StageEnds ends,
                                             int layers) const {
-  const core::DensePlan alone = step_sizes_alone(plan);
-  return known(step_sizes_, {alone, ends, StepSizes::lowered(alone, layers)},
-               [&] { return StepSizes(alone, ends, layers, model_, device_, job_); });
+  return known(step_sizes_, {question.sizes, ends, StepSizes::lowered(question.sizes, layers)},
+               [&] { return StepSizes(question.sizes, ends, layers, model_, device_, job_); });
 }
 
-const EndBlock& DenseEstimator::end_block(const core::DensePlan& plan, StageEnds ends,
+const EndBlock& DenseEstimator::end_block(const StepsQuestion& question, StageEnds ends,
                                           int layers) const {
-  const core::DensePlan alone = step_structure_alone(plan);
+  const core::DensePlan& alone = question.structure;
   const StepOutline& outline =
       known(step_outlines_, {alone, ends, StepOutline::lowered(alone, layers)},
             [&] { return StepOutline(alone, ends, layers, model_, job_); });
@@ -127,6 +130,7 @@ const std::vector<PassMoment>& DenseEstimator::moments(const core::PipelineShape
 // ---- the passes ----------------------------------------------------------------------------
 
 void DenseEstimator::add_chunks(const core::DensePlan& plan, PlanPasses& result) const {
+  const PassesQuestion question = passes_question(plan);
   const int count = plan.pipeline * plan.virtual_stages;
   for (int c = 0; c < count; ++c) {
     const StageEnds ends = ends_of(c, count);
@@ -135,7 +139,7 @@ void DenseEstimator::add_chunks(const core::DensePlan& plan, PlanPasses& result)
         result.chunks,
         [&](const AlikeChunks& kind) { return kind.ends == ends && kind.layers == layers; },
         [&]() -> AlikeChunks {
-          const StageProfile& one = profile(plan, ends);
+          const StageProfile& one = profile(question, ends);
           return {.ends = ends,
                   .layers = layers,
                   .profile = &one,
@@ -260,12 +264,13 @@ std::vector<int> DenseEstimator::balanced_layers(const core::DensePlan& plan) co
 }
 
 std::vector<int> DenseEstimator::levelled(const core::DensePlan& plan, int count) const {
+  const PassesQuestion question = passes_question(plan);
   std::vector<int> layers(static_cast<std::size_t>(count), 1);
   std::vector<const StageProfile*> chunks;
   for (int c = 0; c < count; ++c) {
     // Chunks between the first and the last are alike.
     const bool as_before = c > 1 && c < count - 1;
-    chunks.push_back(as_before ? chunks.back() : &profile(plan, ends_of(c, count)));
+    chunks.push_back(as_before ? chunks.back() : &profile(question, ends_of(c, count)));
   }
   const auto load = [&](std::size_t c) { return chunks[c]->passes(layers[c]); };
   for (int left = model_.transformer->layers - count; left > 0; --left) {
@@ -283,6 +288,7 @@ std::vector<int> DenseEstimator::levelled(const core::DensePlan& plan, int count
 PlanSteps DenseEstimator::steps(const core::DensePlan& plan) const {
   PlanSteps result;
   const PlanGroups groups = group_costs_.of(plan);
+  const StepsQuestion question{step_sizes_alone(plan), step_structure_alone(plan)};
   // In the order in which add_stages() meets them.
   std::vector<std::pair<StageEnds, std::vector<int>>> kinds;
   for (int s = 0; s < plan.pipeline; ++s) {
@@ -294,8 +300,8 @@ PlanSteps DenseEstimator::steps(const core::DensePlan& plan) const {
     if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) continue;
     const int layers = std::accumulate(kind.second.begin(), kind.second.end(), 0);
     StepProfile& step = result.of_kind.emplace_back(
-        step_sizes(plan, kind.first, layers)
-            .profile(layers, end_block(plan, kind.first, layers), groups, fabric_));
+        step_sizes(question, kind.first, layers)
+            .profile(layers, end_block(question, kind.first, layers), groups, fabric_));
     step.begin *= ranks_per_core_;
     kinds.push_back(std::move(kind));
   }

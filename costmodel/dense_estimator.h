@@ -127,9 +127,20 @@ class DenseEstimator {
   template <class Map, class Make>
   const typename Map::mapped_type& known(Map&, const typename Map::key_type&, Make) const;
   const StagePasses& stage_passes(const core::DensePlan& alone, StageEnds) const;
-  const StageProfile& profile(const core::DensePlan&, StageEnds) const;
-  const EndBlock& end_block(const core::DensePlan&, StageEnds, int layers) const;
-  const StepSizes& step_sizes(const core::DensePlan&, StageEnds, int layers) const;
+  /// What the profiles of a plan's stages depend on.
+  struct PassesQuestion {
+    core::DensePlan alone;  ///< passes_alone()
+    PlanGroups groups;      ///< Within a stage.
+    int microbatch = 1;
+  };
+  PassesQuestion passes_question(const core::DensePlan&) const;
+  const StageProfile& profile(const PassesQuestion&, StageEnds) const;
+  /// What the ends of a plan's stages' steps depend on.
+  struct StepsQuestion {
+    core::DensePlan sizes, structure;  ///< step_sizes_alone(), step_structure_alone()
+  };
+  const EndBlock& end_block(const StepsQuestion&, StageEnds, int layers) const;
+  const StepSizes& step_sizes(const StepsQuestion&, StageEnds, int layers) const;
   const std::vector<PassMoment>& moments(const core::PipelineShape&, int stage,
                                          const ChunkKinds&) const;
   void add_chunks(const core::DensePlan&, PlanPasses&) const;

@@ -127,8 +127,15 @@ class DenseSearch {
   }
 
  private:
-  /// Least lower bounds of the plans of a corner that fit; infinite where there is none.
+  /// A plan that fits: its place within its corner, and its lower bound.
+  struct Fitting {
+    std::uint32_t place;
+    Seconds bound;
+  };
+
+  /// The plans of a corner that fit, and their least lower bounds; infinite where there is none.
   struct CornerBounds {
+    std::vector<Fitting> fitting;  ///< In order.
     Seconds least{std::numeric_limits<double>::infinity()};
     std::array<Seconds, kKnownPlans> of_kind;
     CornerBounds() { of_kind.fill(least); }
@@ -199,6 +206,7 @@ class DenseSearch {
         return;
       }
       const Seconds bound = worker.timer.lower_bound();
+      bounds.fitting.push_back({static_cast<std::uint32_t>(place), bound});
       bounds.least = std::min(bounds.least, bound);
       for (std::size_t k = 0; k < kKnownPlans; ++k) {
         if (kinds[k]) bounds.of_kind[k] = std::min(bounds.of_kind[k], bound);
@@ -236,14 +244,14 @@ class DenseSearch {
     worker.timer.forget_many();
     worker.wanted.clear();
     worker.kept.clear();
+    auto next = bounds_[corner].fitting.begin();
+    const auto end = bounds_[corner].fitting.end();
     each_plan(corner, [&](const core::DensePlan& plan, std::uint64_t place) {
-      worker.timer.turn_to(plan);
-      if (worker.timer.persistent() > memory_ || worker.timer.least_memory() > memory_ ||
-          worker.timer.memory() > memory_) {
-        return;
-      }
+      if (next == end || next->place != static_cast<std::uint32_t>(place)) return;
+      const Seconds bound = next++->bound;
       const KnownPlans kinds = known_plans(plan, node_devices_);
-      if (!may_belong(worker.timer.lower_bound(), kinds)) return;
+      if (!may_belong(bound, kinds)) return;
+      worker.timer.turn_to(plan);
       worker.wanted.push_back({plan, place, kinds});
       worker.kept.push_back(worker.timer.keep());
     });

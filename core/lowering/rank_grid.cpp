@@ -30,32 +30,22 @@ int degree_of(const DensePlan& plan, Axis axis) {
 RankGrid::RankGrid(const DensePlan& plan) {
   for (const Axis axis : plan.axis_order) {
     const int degree = degree_of(plan, axis);
-    places_[axis] = {degree, ranks_};
+    places_[static_cast<std::size_t>(axis)] = {degree, ranks_};
     ranks_ *= degree;
   }
   ORRERY_CHECK(ranks_ == plan.devices(), "axis_order misses an axis of degree above 1");
 }
 
-int RankGrid::degree(Axis axis) const {
-  const auto place = places_.find(axis);
-  return place == places_.end() ? 1 : place->second.degree;
-}
+int RankGrid::degree(Axis axis) const { return place(axis).degree; }
 
-int RankGrid::stride(Axis axis) const {
-  const auto place = places_.find(axis);
-  return place == places_.end() ? 1 : place->second.stride;
-}
+int RankGrid::stride(Axis axis) const { return place(axis).stride; }
 
 int RankGrid::coordinate(Rank rank, Axis axis) const {
-  const auto place = places_.find(axis);
-  if (place == places_.end()) return 0;
-  return rank.value / place->second.stride % place->second.degree;
+  return rank.value / place(axis).stride % place(axis).degree;
 }
 
 Rank RankGrid::moved(Rank rank, Axis axis, int coordinate_there) const {
-  const auto place = places_.find(axis);
-  if (place == places_.end()) return rank;
-  return Rank(rank.value + (coordinate_there - coordinate(rank, axis)) * place->second.stride);
+  return Rank(rank.value + (coordinate_there - coordinate(rank, axis)) * stride(axis));
 }
 
 std::vector<Rank> RankGrid::group(Rank rank, const std::vector<Axis>& axes) const {
@@ -76,7 +66,7 @@ int RankGrid::data_way(Rank rank) const {
 }
 
 std::vector<DenseGroup> dense_groups(const DensePlan& plan) {
-  const DenseGroup all[] = {
+  static const DenseGroup all[] = {
       {GroupKind::Tensor, {Axis::Tensor}},
       {GroupKind::Context, {Axis::Context}},
       {GroupKind::Sharding, {Axis::Sharding}},

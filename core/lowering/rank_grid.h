@@ -2,7 +2,8 @@
 // Which rank stands where: the axes of a dense plan laid over ranks 0 .. devices−1, innermost
 // first.
 
-#include <map>
+#include <array>
+#include <cstddef>
 #include <vector>
 
 #include "core/ids.h"
@@ -29,10 +30,12 @@ class RankGrid {
 
  private:
   struct AxisPlace {
-    int degree = 1;
+    int degree = 1;  ///< 1 where the plan does not name the axis.
     int stride = 1;
   };
-  std::map<Axis, AxisPlace> places_;
+  const AxisPlace& place(Axis axis) const { return places_[static_cast<std::size_t>(axis)]; }
+
+  std::array<AxisPlace, 6> places_;  ///< By Axis.
   int ranks_ = 1;
 };
 
