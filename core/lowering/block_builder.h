@@ -41,6 +41,8 @@ class BlockBuilder {
   void receive(std::string label, PeerSlot, Channel, BufferId);
   void add(Instruction);
 
+  View all(BufferId id) const { return whole(role_, id); }  ///< Of a buffer.
+
   Block take() { return std::move(block_); }
   std::size_t size() const { return block_.instructions.size(); }
 

@@ -1,73 +1,86 @@
-// The feed-forward half of a layer: decoder_stage.h.
-
-#include "core/lowering/decoder_stage.h"
+#include "core/lowering/decoder_feed_forward.h"
 
 namespace orrery::core {
 
-/// As far as backward needs it.
-void DecoderStage::activate_feed_forward(BlockBuilder& block, int layer) const {
+void activate_feed_forward(DecoderBlock& block, int layer) {
+  const StageShape& shape = block.shape();
+  const StageBuffers& buffers = block.buffers();
   const auto l = static_cast<std::size_t>(layer);
-  const LayerBuffers& b = layers_[l];
-  const LayerParameters& p = parameters_.layers[l];
-  normalize(block, layer_label(layer, "norm2"), b.middle, b.norm2, b.norm2_statistics,
-            p.norm2_weight, p.norm2_bias);
-  const BufferId input = all_rows(block, layer_label(layer, "up"), b.norm2, gathered_);
-  linear(block, layer_label(layer, "up"), input, b.up, up_width_, model_.hidden, p.up_weight,
-         p.up_bias);
-  block.compute(layer_label(layer, "activation"), Activate{rows_, ffn_, model_.activation},
-                {all(b.up)}, {all(b.activated)});
+  const LayerBuffers& b = buffers.layers[l];
+  const LayerParameters& p = shape.parameters.layers[l];
+  block.normalize(shape.layer_label(layer, "norm2"), b.middle, b.norm2, b.norm2_statistics,
+                  p.norm2_weight, p.norm2_bias);
+  const BufferId input = block.all_rows(shape.layer_label(layer, "up"), b.norm2, buffers.gathered);
+  block.linear(shape.layer_label(layer, "up"), input, b.up, shape.up_width, shape.model.hidden,
+               p.up_weight, p.up_bias);
+  block.compute(shape.layer_label(layer, "activation"),
+                Activate{shape.rows, shape.ffn, shape.model.activation}, {block.all(b.up)},
+                {block.all(b.activated)});
 }
 
-View DecoderStage::project_feed_forward(BlockBuilder& block, int layer) const {
+View project_feed_forward(DecoderBlock& block, int layer) {
+  const StageShape& shape = block.shape();
+  const StageBuffers& buffers = block.buffers();
   const auto l = static_cast<std::size_t>(layer);
-  linear(block, layer_label(layer, "down"), layers_[l].activated, projected_, model_.hidden, ffn_,
-         parameters_.layers[l].down_weight, std::nullopt);
-  return reduce_tensor(block, layer_label(layer, "down"), projected_);
+  block.linear(shape.layer_label(layer, "down"), buffers.layers[l].activated, buffers.projected,
+               shape.model.hidden, shape.ffn, shape.parameters.layers[l].down_weight, std::nullopt);
+  return block.reduce_tensor(shape.layer_label(layer, "down"), buffers.projected);
 }
 
-void DecoderStage::forward_feed_forward(BlockBuilder& block, int layer) const {
+void forward_feed_forward(DecoderBlock& block, int layer) {
+  const StageShape& shape = block.shape();
+  const StageBuffers& buffers = block.buffers();
   const auto l = static_cast<std::size_t>(layer);
-  const LayerParameters& p = parameters_.layers[l];
+  const LayerParameters& p = shape.parameters.layers[l];
   activate_feed_forward(block, layer);
-  std::vector<View> reads = {all(layers_[l].middle), project_feed_forward(block, layer)};
-  if (p.down_bias) reads.push_back(value(block, *p.down_bias));
-  block.compute(layer_label(layer, "residual2"),
-                Add{own_rows_, model_.hidden, p.down_bias.has_value()}, reads, {all(y_[l])});
+  std::vector<View> reads = {block.all(buffers.layers[l].middle),
+                             project_feed_forward(block, layer)};
+  if (p.down_bias) reads.push_back(block.value(*p.down_bias));
+  block.compute(shape.layer_label(layer, "residual2"),
+                Add{shape.own_rows, shape.model.hidden, p.down_bias.has_value()}, reads,
+                {block.all(buffers.y[l])});
 }
 
-void DecoderStage::backward_feed_forward(BlockBuilder& block, int layer) const {
+void backward_feed_forward(DecoderBlock& block, int layer) {
+  const StageShape& shape = block.shape();
+  const StageBuffers& buffers = block.buffers();
   const auto l = static_cast<std::size_t>(layer);
-  const LayerBuffers& b = layers_[l];
-  const LayerGradients& g = gradients_of_[l];
-  const LayerParameters& p = parameters_.layers[l];
-  const BufferId dy = all_rows(block, layer_label(layer, "down"), g.output, gathered_);
-  const BufferId input = for_weight_grad(block, layer_label(layer, "up"), b.norm2);
-  linear_input_grad(block, layer_label(layer, "down"), dy, dactivated_, model_.hidden, ffn_,
-                    p.down_weight);
-  if (!splits_) down_weight_grad(block, layer, dy);
-  block.compute(layer_label(layer, "activation"), ActivateGrad{rows_, ffn_, model_.activation},
-                {all(dactivated_), all(b.up)}, {all(g.up)});
-  linear_input_grad(block, layer_label(layer, "up"), g.up, dnorm_, up_width_, model_.hidden,
-                    p.up_weight);
-  const View dnorm = reduce_tensor(block, layer_label(layer, "up"), dnorm_);
-  if (!splits_) up_weight_grad(block, layer, input);
-  normalize_grad(block, layer_label(layer, "norm2"),
-                 {dnorm, b.middle, b.norm2_statistics, g.output, g.middle}, p.norm2_weight,
-                 p.norm2_bias);
+  const LayerBuffers& b = buffers.layers[l];
+  const LayerGradients& g = buffers.gradients_of[l];
+  const LayerParameters& p = shape.parameters.layers[l];
+  const BufferId dy = block.all_rows(shape.layer_label(layer, "down"), g.output, buffers.gathered);
+  const BufferId input = block.for_weight_grad(shape.layer_label(layer, "up"), b.norm2);
+  block.linear_input_grad(shape.layer_label(layer, "down"), dy, buffers.dactivated,
+                          shape.model.hidden, shape.ffn, p.down_weight);
+  if (!shape.splits) down_weight_grad(block, layer, dy);
+  block.compute(shape.layer_label(layer, "activation"),
+                ActivateGrad{shape.rows, shape.ffn, shape.model.activation},
+                {block.all(buffers.dactivated), block.all(b.up)}, {block.all(g.up)});
+  block.linear_input_grad(shape.layer_label(layer, "up"), g.up, buffers.dnorm, shape.up_width,
+                          shape.model.hidden, p.up_weight);
+  const View dnorm = block.reduce_tensor(shape.layer_label(layer, "up"), buffers.dnorm);
+  if (!shape.splits) up_weight_grad(block, layer, input);
+  block.normalize_grad(shape.layer_label(layer, "norm2"),
+                       {dnorm, b.middle, b.norm2_statistics, g.output, g.middle}, p.norm2_weight,
+                       p.norm2_bias);
 }
 
-void DecoderStage::down_weight_grad(BlockBuilder& block, int layer, BufferId dy) const {
+void down_weight_grad(DecoderBlock& block, int layer, BufferId dy) {
+  const StageShape& shape = block.shape();
+  const StageBuffers& buffers = block.buffers();
   const auto l = static_cast<std::size_t>(layer);
-  const LayerParameters& p = parameters_.layers[l];
-  linear_weight_grad(block, layer_label(layer, "down"), dy, layers_[l].activated, model_.hidden,
-                     ffn_, p.down_weight, p.down_bias);
+  const LayerParameters& p = shape.parameters.layers[l];
+  block.linear_weight_grad(shape.layer_label(layer, "down"), dy, buffers.layers[l].activated,
+                           shape.model.hidden, shape.ffn, p.down_weight, p.down_bias);
 }
 
-void DecoderStage::up_weight_grad(BlockBuilder& block, int layer, BufferId input) const {
+void up_weight_grad(DecoderBlock& block, int layer, BufferId input) {
+  const StageShape& shape = block.shape();
+  const StageBuffers& buffers = block.buffers();
   const auto l = static_cast<std::size_t>(layer);
-  const LayerParameters& p = parameters_.layers[l];
-  linear_weight_grad(block, layer_label(layer, "up"), gradients_of_[l].up, input, up_width_,
-                     model_.hidden, p.up_weight, p.up_bias);
+  const LayerParameters& p = shape.parameters.layers[l];
+  block.linear_weight_grad(shape.layer_label(layer, "up"), buffers.gradients_of[l].up, input,
+                           shape.up_width, shape.model.hidden, p.up_weight, p.up_bias);
 }
 
 }  // namespace orrery::core

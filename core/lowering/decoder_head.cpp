@@ -1,54 +1,89 @@
-// Embedding and head of a decoder, at the ends of the pipeline: decoder_stage.h.
-
-#include "core/lowering/decoder_stage.h"
+#include "core/lowering/decoder_head.h"
 
 namespace orrery::core {
 
-void DecoderStage::forward_head(BlockBuilder& block) const {
-  normalize(block, "head.norm", y_.back(), head_->norm, head_->norm_statistics,
-            *parameters_.final_norm_weight, parameters_.final_norm_bias);
-  const BufferId input = all_rows(block, "head.logits", head_->norm, gathered_);
-  linear(block, "head.logits", input, head_->logits, vocab_rows_, model_.hidden,
-         *parameters_.output_weight, std::nullopt);
-  block.compute("loss",
-                CrossEntropyStatistics{rows_, vocab_rows_, model_.vocab, slice_.tensor_ways},
-                {all(head_->logits), all(*targets_)}, {all(head_->statistics)});
-  if (slots_.tensor) {
-    block.gather("loss", *slots_.tensor, all(head_->statistics), all(head_->all_statistics),
-                 Stream::Tensor);
-  }
-  const double targets = static_cast<double>(job_.global_batch) * job_.sequence;
-  block.compute(
-      "loss", CrossEntropyGrad{rows_, vocab_rows_, model_.vocab, slice_.tensor_ways, 1.0 / targets},
-      {all(head_->all_statistics), all(*targets_), all(head_->logits)},
-      {all(head_->logits), all(loss_)});
-}
-
-void DecoderStage::backward_head(BlockBuilder& block) const {
-  const BufferId input = for_weight_grad(block, "head.logits", head_->norm);
-  linear_input_grad(block, "head.logits", head_->logits, dnorm_, vocab_rows_, model_.hidden,
-                    *parameters_.output_weight);
-  const View dnorm = reduce_tensor(block, "head.logits", dnorm_);
-  if (!splits_) head_weight_grad(block, input);
-  normalize_grad(block, "head.norm",
-                 {dnorm, y_.back(), head_->norm_statistics, {}, gradients_of_.back().output},
-                 *parameters_.final_norm_weight, parameters_.final_norm_bias);
-}
-
-void DecoderStage::head_weight_grad(BlockBuilder& block, BufferId input) const {
-  linear_weight_grad(block, "head.logits", head_->logits, input, vocab_rows_, model_.hidden,
-                     *parameters_.output_weight, std::nullopt);
-}
-
-void DecoderStage::embedding_grad(BlockBuilder& block) const {
-  const BufferId dx = all_rows(block, "embedding", gradients_of_.front().input, gathered_);
-  std::vector<View> writes = {gradient(*parameters_.token_embedding)};
-  const bool positions = parameters_.position_embedding.has_value();
-  if (positions) writes.push_back(gradient(*parameters_.position_embedding));
+void forward_embedding(DecoderBlock& block) {
+  const StageShape& shape = block.shape();
+  const StageBuffers& buffers = block.buffers();
+  const StageParameters& parameters = shape.parameters;
+  const BufferId input = buffers.x.front();
+  std::vector<View> reads = {block.all(*buffers.tokens), block.value(*parameters.token_embedding)};
+  const bool positions = parameters.position_embedding.has_value();
+  if (positions) reads.push_back(block.value(*parameters.position_embedding));
   block.compute("embedding",
-                EmbedGrad{rows_, sequence_, model_.hidden, vocab_rows_, slice_.tensor_ways,
-                          positions, false, part_},
-                {all(*tokens_), all(dx)}, writes);
+                Embed{shape.rows, shape.sequence, shape.model.hidden, shape.vocab_rows,
+                      shape.slice.tensor_ways, positions, false, shape.part},
+                reads, {block.all(shape.plan.sequence_parallel ? buffers.projected : input)});
+  if (shape.plan.sequence_parallel) {
+    block.scatter("embedding", *shape.slots.tensor, block.all(buffers.projected), block.all(input),
+                  Stream::Tensor);
+  } else {
+    block.reduce_tensor("embedding", input);
+  }
+}
+
+void forward_head(DecoderBlock& block) {
+  const StageShape& shape = block.shape();
+  const StageBuffers& buffers = block.buffers();
+  block.normalize("head.norm", buffers.y.back(), buffers.head->norm, buffers.head->norm_statistics,
+                  *shape.parameters.final_norm_weight, shape.parameters.final_norm_bias);
+  const BufferId input = block.all_rows("head.logits", buffers.head->norm, buffers.gathered);
+  block.linear("head.logits", input, buffers.head->logits, shape.vocab_rows, shape.model.hidden,
+               *shape.parameters.output_weight, std::nullopt);
+  block.compute("loss",
+                CrossEntropyStatistics{shape.rows, shape.vocab_rows, shape.model.vocab,
+                                       shape.slice.tensor_ways},
+                {block.all(buffers.head->logits), block.all(*buffers.targets)},
+                {block.all(buffers.head->statistics)});
+  if (shape.slots.tensor) {
+    block.gather("loss", *shape.slots.tensor, block.all(buffers.head->statistics),
+                 block.all(buffers.head->all_statistics), Stream::Tensor);
+  }
+  const double targets = static_cast<double>(shape.job.global_batch) * shape.job.sequence;
+  block.compute("loss",
+                CrossEntropyGrad{shape.rows, shape.vocab_rows, shape.model.vocab,
+                                 shape.slice.tensor_ways, 1.0 / targets},
+                {block.all(buffers.head->all_statistics), block.all(*buffers.targets),
+                 block.all(buffers.head->logits)},
+                {block.all(buffers.head->logits), block.all(buffers.loss)});
+}
+
+void backward_head(DecoderBlock& block) {
+  const StageShape& shape = block.shape();
+  const StageBuffers& buffers = block.buffers();
+  const BufferId input = block.for_weight_grad("head.logits", buffers.head->norm);
+  block.linear_input_grad("head.logits", buffers.head->logits, buffers.dnorm, shape.vocab_rows,
+                          shape.model.hidden, *shape.parameters.output_weight);
+  const View dnorm = block.reduce_tensor("head.logits", buffers.dnorm);
+  if (!shape.splits) head_weight_grad(block, input);
+  block.normalize_grad("head.norm",
+                       {dnorm,
+                        buffers.y.back(),
+                        buffers.head->norm_statistics,
+                        {},
+                        buffers.gradients_of.back().output},
+                       *shape.parameters.final_norm_weight, shape.parameters.final_norm_bias);
+}
+
+void head_weight_grad(DecoderBlock& block, BufferId input) {
+  const StageShape& shape = block.shape();
+  const StageBuffers& buffers = block.buffers();
+  block.linear_weight_grad("head.logits", buffers.head->logits, input, shape.vocab_rows,
+                           shape.model.hidden, *shape.parameters.output_weight, std::nullopt);
+}
+
+void embedding_grad(DecoderBlock& block) {
+  const StageShape& shape = block.shape();
+  const StageBuffers& buffers = block.buffers();
+  const BufferId dx =
+      block.all_rows("embedding", buffers.gradients_of.front().input, buffers.gathered);
+  std::vector<View> writes = {block.gradient(*shape.parameters.token_embedding)};
+  const bool positions = shape.parameters.position_embedding.has_value();
+  if (positions) writes.push_back(block.gradient(*shape.parameters.position_embedding));
+  block.compute("embedding",
+                EmbedGrad{shape.rows, shape.sequence, shape.model.hidden, shape.vocab_rows,
+                          shape.slice.tensor_ways, positions, false, shape.part},
+                {block.all(*buffers.tokens), block.all(dx)}, writes);
 }
 
 }  // namespace orrery::core

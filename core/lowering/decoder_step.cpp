@@ -11,116 +11,113 @@
 
 namespace orrery::core {
 
-Block DecoderStage::begin() const {
-  BlockBuilder block(role_, "begin", dtype_bytes(job_.precision));
-  block.set_pass(Pass::OptimizerStep);
-  const auto zero = [&](const char* label, BufferId id) {
-    block.compute(label, Zero{all(id).count}, {}, {all(id)});
-  };
-  zero("gradients", gradients_);
-  zero("loss", loss_);
-  zero("squared gradient norm", norm_sum_);
-  return block.take();
-}
-
-void DecoderStage::reduce_normalizations(BlockBuilder& block, std::size_t bucket) const {
-  if (!plan_.sequence_parallel) return;
-  const int first_layer = parameters_.has_embedding ? 1 : 0;
-  for (int part = buckets_[bucket].last_part; part >= buckets_[bucket].first_part; --part) {
-    const int layer = part - first_layer;
-    if (layer < 0) continue;
-    const ParameterRange norms = layer < slice_.layers()
-                                     ? parameters_.layers[static_cast<std::size_t>(layer)].norms
-                                     : *parameters_.final_norm;
-    block.collective("bucket " + std::to_string(bucket) + " norms", CollectiveKind::AllReduce,
-                     *slots_.tensor, gradient(norms), Stream::Data);
-  }
-}
+namespace {
 
 /// What of a bucket's reduction is left for the step's end.
-void DecoderStage::reduce_bucket(BlockBuilder& block, std::size_t index) const {
-  const GradientBucket& bucket = buckets_[index];
+void reduce_bucket(DecoderBlock& block, std::size_t index) {
+  const StageShape& shape = block.shape();
+  const ShardedBuckets& buckets = block.buckets();
+  const GradientBucket& bucket = shape.buckets[index];
   const std::string label = "bucket " + std::to_string(index);
   if (bucket.whole) {
-    reduce_normalizations(block, index);
-    const int parts = static_cast<int>(parameters_.parts.size());
+    buckets.reduce_normalizations(block, index);
+    const int parts = static_cast<int>(shape.parameters.parts.size());
     const auto tied = [&](ParameterRange range) {
-      block.collective("tied embedding", CollectiveKind::AllReduce, *slots_.tied_embedding,
-                       gradient(range), Stream::Data);
+      block.collective("tied embedding", CollectiveKind::AllReduce, *shape.slots.tied_embedding,
+                       block.gradient(range), Stream::Data);
     };
-    if (slots_.tied_embedding && parameters_.has_embedding && bucket.first_part == 0) {
-      tied(*parameters_.token_embedding);
+    if (shape.slots.tied_embedding && shape.parameters.has_embedding && bucket.first_part == 0) {
+      tied(*shape.parameters.token_embedding);
     }
-    if (slots_.tied_embedding && parameters_.has_head && bucket.last_part == parts - 1) {
-      tied(*parameters_.output_weight);
+    if (shape.slots.tied_embedding && shape.parameters.has_head && bucket.last_part == parts - 1) {
+      tied(*shape.parameters.output_weight);
     }
-    if (slots_.sharding) {
-      block.collective(label, CollectiveKind::ReduceScatter, *slots_.sharding,
-                       gradient(bucket.parameters), Stream::Data);
+    if (shape.slots.sharding) {
+      block.collective(label, CollectiveKind::ReduceScatter, *shape.slots.sharding,
+                       block.gradient(bucket.parameters), Stream::Data);
     }
   }
-  if (!slots_.data) return;
-  const double bytes = static_cast<double>(bucket.parameters.count) / slice_.sharding_ways *
+  if (!shape.slots.data) return;
+  const double bytes = static_cast<double>(bucket.parameters.count) / shape.slice.sharding_ways *
                        dtype_bytes(DType::Float32);
   Instruction instruction;
   instruction.label = label;
   instruction.operation =
-      Collective{CollectiveKind::AllReduce, *slots_.data, Reduction::Sum, Bytes(bytes)};
+      Collective{CollectiveKind::AllReduce, *shape.slots.data, Reduction::Sum, Bytes(bytes)};
   instruction.stream = Stream::Data;
-  instruction.reads = instruction.writes = {own_gradients(bucket)};
+  instruction.reads = instruction.writes = {buckets.own_gradients(bucket)};
   block.add(std::move(instruction));
 }
 
-void DecoderStage::update_bucket(BlockBuilder& block, std::size_t index) const {
-  const GradientBucket& bucket = buckets_[index];
-  const View values = own_values(bucket);
-  const std::int64_t count = bucket.parameters.count / slice_.sharding_ways;
-  std::vector<View> reads = {own_gradients(bucket), all(norm_), values};
+void update_bucket(DecoderBlock& block, std::size_t index) {
+  const StageShape& shape = block.shape();
+  const StageBuffers& buffers = block.buffers();
+  const ShardedBuckets& buckets = block.buckets();
+  const GradientBucket& bucket = shape.buckets[index];
+  const View values = buckets.own_values(bucket);
+  const std::int64_t count = bucket.parameters.count / shape.slice.sharding_ways;
+  std::vector<View> reads = {buckets.own_gradients(bucket), block.all(buffers.norm), values};
   std::vector<View> writes = {values};
-  for (const BufferId state : state_) {
+  for (const BufferId state : buffers.state) {
     reads.push_back({state, bucket.slice_first, count, std::nullopt});
     writes.push_back({state, bucket.slice_first, count, std::nullopt});
   }
   const std::string label = "bucket " + std::to_string(index);
   block.compute(
       label,
-      OptimizerUpdate{count, job_.optimizer, {bucket.parameters.first, slice_.sharding_ways}},
+      OptimizerUpdate{
+          count, shape.job.optimizer, {bucket.parameters.first, shape.slice.sharding_ways}},
       reads, writes);
-  if (slots_.sharding && plan_.sharding_stage < 3) {
-    block.collective(label, CollectiveKind::AllGather, *slots_.sharding,
-                     value(block, bucket.parameters), Stream::Data);
+  if (shape.slots.sharding && shape.plan.sharding_stage < 3) {
+    block.collective(label, CollectiveKind::AllGather, *shape.slots.sharding,
+                     block.value(bucket.parameters), Stream::Data);
   }
 }
 
+}  // namespace
+
+Block DecoderStage::begin() const {
+  DecoderBlock block = open("begin");
+  block.set_pass(Pass::OptimizerStep);
+  const auto zero = [&](const char* label, BufferId id) {
+    block.compute(label, Zero{block.all(id).count}, {}, {block.all(id)});
+  };
+  zero("gradients", buffers_.gradients);
+  zero("loss", buffers_.loss);
+  zero("squared gradient norm", buffers_.norm_sum);
+  return block.take();
+}
+
 Block DecoderStage::step() const {
-  BlockBuilder block(role_, "step", dtype_bytes(job_.precision));
+  DecoderBlock block = open("step");
   block.set_pass(Pass::OptimizerStep);
   // Backward order, but a bucket that waits for another stage's gradient comes last, lest it hold
   // up the others.
   std::vector<std::size_t> order;
-  for (std::size_t b = buckets_.size(); b-- > 0;) order.push_back(b);
-  if (slots_.tied_embedding && parameters_.has_head) {
+  for (std::size_t b = shape_.buckets.size(); b-- > 0;) order.push_back(b);
+  if (shape_.slots.tied_embedding && shape_.parameters.has_head) {
     std::rotate(order.begin(), order.begin() + 1, order.end());
   }
   for (const std::size_t b : order) reduce_bucket(block, b);
   for (const std::size_t b : order) {
-    const ParameterRange& parameters = buckets_[b].parameters;
+    const ParameterRange& parameters = shape_.buckets[b].parameters;
     block.compute("bucket " + std::to_string(b),
-                  SquaredNorm{parameters.count / slice_.sharding_ways,
-                              {parameters.first, slice_.sharding_ways}},
-                  {own_gradients(buckets_[b])}, {all(norm_sum_)});
+                  SquaredNorm{parameters.count / shape_.slice.sharding_ways,
+                              {parameters.first, shape_.slice.sharding_ways}},
+                  {buckets_.own_gradients(shape_.buckets[b])}, {block.all(buffers_.norm_sum)});
   }
   const auto reduce_scalar = [&](const char* label, const std::optional<GroupSlot>& group,
                                  BufferId id) {
     if (group) {
-      block.collective(label, CollectiveKind::AllReduce, *group, all(id), Stream::Data);
+      block.collective(label, CollectiveKind::AllReduce, *group, block.all(id), Stream::Data);
     }
   };
-  reduce_scalar("squared gradient norm", slots_.model, norm_sum_);
-  reduce_scalar("loss", slots_.world, loss_);
-  block.compute("gradient norm", ClipFactor{job_.clip_norm.has_value(), job_.clip_norm.value_or(0)},
-                {all(norm_sum_)}, {all(norm_)});
-  for (std::size_t b = 0; b < buckets_.size(); ++b) update_bucket(block, b);
+  reduce_scalar("squared gradient norm", shape_.slots.model, buffers_.norm_sum);
+  reduce_scalar("loss", shape_.slots.world, buffers_.loss);
+  block.compute("gradient norm",
+                ClipFactor{shape_.job.clip_norm.has_value(), shape_.job.clip_norm.value_or(0)},
+                {block.all(buffers_.norm_sum)}, {block.all(buffers_.norm)});
+  for (std::size_t b = 0; b < shape_.buckets.size(); ++b) update_bucket(block, b);
   return block.take();
 }
 
