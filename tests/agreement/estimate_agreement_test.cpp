@@ -111,6 +111,48 @@ TEST(EstimateAgreement, OfShardedStagesAndContext) {
   }
 }
 
+// Messages of a ring, all-to-alls and gathered parameters are issued by the host like kernels: where it
+// bounds the passes, they take the longer for it. 8 layers, and c − 1 sends forward, 2c − 1 backward in
+// each for each microbatch (ring); 2 and 2 (all-to-all); a gather each way and a reduction (stage 3).
+TEST(EstimateAgreement, TheHostIssuesCommunicationToo) {
+  using core::Axis;
+  struct Case {
+    core::DensePlan plan;
+    double issued;  ///< Per layer and microbatch.
+  };
+  const std::vector<Case> cases = {{{.context = 4, .axis_order = {Axis::Context}}, 3 + 7},
+                                   {{.context = 2,
+                                     .context_method = core::ContextMethod::AllToAll,
+                                     .axis_order = {Axis::Context}},
+                                    2 + 2},
+                                   {{.sharding = 4, .sharding_stage = 3}, 1 + 1 + 1}};
+  const core::Model model{"small", costmodel::small_llama(), std::nullopt};
+  const core::Job job = costmodel::small_job();
+  for (const Case& c : cases) {
+    const core::Plan plan = plan_of(c.plan, model.transformer->layers);
+    const core::Program program =
+        core::lower(plan, model, costmodel::cpu_cluster(plan.devices()), job);
+    const core::Seconds launch(1e-3);  // Far more than any kernel takes.
+    const core::Cluster slow = with_own_streams(costmodel::cpu_cluster(plan.devices()), launch);
+    const core::Durations durations = costmodel::predict_durations(program, slow, job);
+    core::Seconds communication, all;
+    for (const core::Call& call : program.roles[0].step) {
+      const auto b = call.block.index();
+      for (std::size_t i = 0; i < program.roles[0].blocks[b].instructions.size(); ++i) {
+        const core::Seconds issue = durations.issue[0][b][i];
+        const core::Operation& operation = program.roles[0].blocks[b].instructions[i].operation;
+        all += issue;
+        if (!std::holds_alternative<core::Compute>(operation)) communication += issue;
+      }
+    }
+    const double microbatches = program.microbatches;
+    EXPECT_GE(communication / launch, 8 * microbatches * c.issued - 1e-6) << core::describe(plan);
+    const Pair p = both(plan, model, slow, job);
+    EXPECT_NEAR(p.simulated / all.value, 1.0, 0.02) << core::describe(plan);
+    EXPECT_NEAR(p.estimated / p.simulated, 1.0, 0.02) << core::describe(plan);
+  }
+}
+
 // Where the host bounds some passes and the device others, the estimate is the simulation but for
 // what is lost where the two take turns within a layer: much in these stages of one or two layers,
 // each of them a few kernels.

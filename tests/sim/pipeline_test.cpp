@@ -147,12 +147,33 @@ TEST(Folding, StandsForEveryRankOnce) {
   EXPECT_EQ(std::count(times.begin(), times.end(), 1), 16);
 }
 
-DensePlan with_ring(DensePlan plan, int context) {
+DensePlan with_context(DensePlan plan, int context, core::ContextMethod method) {
   plan.context = context;
-  plan.context_method = core::ContextMethod::Ring;
+  plan.context_method = method;
   plan.axis_order = {core::Axis::Tensor, core::Axis::Context, core::Axis::Sharding,
                      core::Axis::Pipeline, core::Axis::Data};
   return plan;
+}
+
+DensePlan with_ring(DensePlan plan, int context) {
+  return with_context(plan, context, core::ContextMethod::Ring);
+}
+
+// An all-to-all is a collective like others: one rank per stage.
+TEST(Folding, OfAllToAllsIsExact) {
+  const auto with_exchange = [](DensePlan plan, int context) {
+    return with_context(plan, context, core::ContextMethod::AllToAll);
+  };
+  for (const DensePlan& plan :
+       {with_exchange(plan_of(4, 1, 2, 1), 2), with_exchange(plan_of(2, 1, 2, 2), 2),
+        with_exchange(plan_of(4, 1, 1, 1), 4)}) {
+    const core::Cluster cluster = gpu_cluster(4, 4, 2);
+    const Program program = lowered_gpt2(plan, 4, 4, cluster);
+    const auto fold = folded_ranks(program, core::Topology(cluster));
+    ASSERT_TRUE(fold.has_value());
+    EXPECT_EQ(fold->simulated.size(), program.roles.size());
+    EXPECT_LT(folding_error(program, varied_durations(program, 20.0_us), cluster), 1e-9);
+  }
 }
 
 // A ring is kept whole: a rank for each stage and position in it.
