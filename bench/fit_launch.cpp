@@ -27,12 +27,12 @@ double mean_error(const std::vector<study::MeasuredStep>& steps,
   return predicted > 0 ? sum / predicted : INFINITY;
 }
 
-void fit(const std::string& name, const std::vector<study::MeasuredStep>& all,
+void fit(std::size_t entry, const std::vector<study::MeasuredStep>& all,
          study::Conventions conventions) {
-  study::Framework& framework = conventions.frameworks[name];
+  study::Framework& framework = conventions.frameworks[entry];
   std::vector<study::MeasuredStep> steps;
   for (const study::MeasuredStep& step : all) {
-    if (step.framework == name && framework.fitted_on(step)) steps.push_back(step);
+    if (step.framework == framework.name && framework.fitted_on(step)) steps.push_back(step);
   }
   double best = INFINITY;
   int best_us = 0;
@@ -45,8 +45,8 @@ void fit(const std::string& name, const std::vector<study::MeasuredStep>& all,
       best_us = us;
     }
   }
-  fmt::print("{}: launch = {} us over {} steps, mean error {:.1f}%\n", name, best_us, steps.size(),
-             best * 100);
+  fmt::print("{}: launch = {} us over {} steps, mean error {:.1f}%\n", framework.name, best_us,
+             steps.size(), best * 100);
 }
 
 }  // namespace
@@ -56,8 +56,8 @@ int main() {
   const auto steps = study::read_measured_steps(folder + "steps.csv");
   const study::Conventions conventions{study::read_machines(folder + "machines.toml"),
                                        study::read_frameworks(folder + "frameworks.toml")};
-  for (const auto& [name, framework] : conventions.frameworks) {
-    if (framework.fitted) fit(name, steps, conventions);
+  for (std::size_t i = 0; i < conventions.frameworks.size(); ++i) {
+    if (conventions.frameworks[i].fitted) fit(i, steps, conventions);
   }
   return 0;
 }

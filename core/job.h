@@ -44,6 +44,8 @@ struct Job {
   int sequence = 0;      ///< Tokens per sequence (transformers).
   int global_batch = 0;  ///< Sequences (or click-through samples) per optimizer step.
   DType precision = DType::Float32;
+  /// Of gradients while they are accumulated and reduced: float32 or that of the job.
+  DType gradient_precision = DType::Float32;
   Optimizer optimizer;                           ///< Of the dense parameters.
   std::optional<Optimizer> sparse_optimizer;     ///< Of embedding tables.
   std::optional<LearningRateSchedule> schedule;  ///< Of the dense parameters.

@@ -58,10 +58,11 @@ double ranks_per_core(const core::Cluster& cluster) {
 }
 
 DenseEstimator::DenseEstimator(const core::Model& model, const core::Cluster& cluster,
-                               const core::Job& job)
+                               const core::Job& job, EstimateOptions options)
     : model_(model),
       cluster_(cluster),
       job_(job),
+      options_(options),
       device_(slowest_device(cluster, job.precision)),
       ranks_per_core_(ranks_per_core(cluster)),
       fabric_(fabric_cost(cluster)),
@@ -102,8 +103,9 @@ DenseEstimator::PassesQuestion DenseEstimator::passes_question(const core::Dense
 
 const StageProfile& DenseEstimator::profile(const PassesQuestion& question, StageEnds ends) const {
   const StagePasses& passes = stage_passes(question.alone, ends);
-  return known(profiles_, {&passes, question.microbatch, question.groups},
-               [&] { return passes.profile(question.microbatch, question.groups, fabric_); });
+  return known(profiles_, {&passes, question.microbatch, question.groups}, [&] {
+    return passes.profile(question.microbatch, question.groups, fabric_, options_.tensor_blocking);
+  });
 }
 
 const StepSizes& DenseEstimator::step_sizes(const StepsQuestion& question, StageEnds ends,
@@ -288,6 +290,9 @@ std::vector<int> DenseEstimator::levelled(const core::DensePlan& plan, int count
 PlanSteps DenseEstimator::steps(const core::DensePlan& plan) const {
   PlanSteps result;
   const PlanGroups groups = group_costs_.of(plan);
+  if (plan.tensor > 1 && !plan.sequence_parallel) {
+    result.tensor = groups.of(core::GroupKind::Tensor);
+  }
   const StepsQuestion question{step_sizes_alone(plan), step_structure_alone(plan)};
   // In the order in which add_stages() meets them.
   std::vector<std::pair<StageEnds, std::vector<int>>> kinds;
@@ -328,6 +333,19 @@ MessageRoute DenseEstimator::route(const core::RankGrid& grid, int from_stage, i
   return {node == there, same_leaf, node == there ? stride : users};
 }
 
+Seconds DenseEstimator::exchange_time(Bytes message, const MessageRoute& route,
+                                      const PlanSteps& steps) const {
+  const auto time = [&](Bytes bytes) {
+    return message_time(bytes, route.same_node, route.same_leaf, route.users, fabric_);
+  };
+  Seconds exchange = time(message);
+  if (options_.messages_split && steps.tensor) {
+    exchange = time(message / steps.tensor->alone.members()) +
+               collective_time(core::CollectiveKind::AllGather, message, *steps.tensor, fabric_);
+  }
+  return options_.messages_take_turns ? 2 * exchange : exchange;
+}
+
 PipelineStages DenseEstimator::pipeline(const PlanPasses& passes, const PlanSteps& steps) const {
   PipelineStages stages;
   const std::size_t count = passes.kind_of_chunk.size();
@@ -338,9 +356,8 @@ PipelineStages DenseEstimator::pipeline(const PlanPasses& passes, const PlanStep
     stages.weight_grad.push_back(kind.weight_grad);
     stages.ahead.push_back(kind.ahead);
     if (c + 1 == count) break;
-    const MessageRoute& route = steps.routes[c % steps.routes.size()];
-    stages.message.push_back(message_time(kind.profile->message, route.same_node, route.same_leaf,
-                                          route.users, fabric_));
+    stages.message.push_back(
+        exchange_time(kind.profile->message, steps.routes[c % steps.routes.size()], steps));
   }
   for (const std::size_t k : passes.kind_of_stage) stages.begin.push_back(steps.of_kind[k].begin);
   return stages;

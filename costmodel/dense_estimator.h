@@ -77,13 +77,28 @@ struct MessageRoute {
 struct PlanSteps {
   std::vector<StepProfile> of_kind;  ///< By kind of stage, as in PlanPasses.
   std::vector<MessageRoute> routes;  ///< From each stage to the next; from the last to the first.
+  std::optional<GroupCost> tensor;   ///< Whose ranks hold the same messages.
+};
+
+/// What a framework does that neither plan nor cluster says. The simulator and the engine know
+/// nothing of it: it is for telling other people's runs.
+struct EstimateOptions {
+  /// Two stages send each other an activation and a gradient one after the other, on the stream that
+  /// computes. 1F1B then waits for two messages in each direction per microbatch, twice as long as
+  /// when each direction has a stream of its own.
+  bool messages_take_turns = false;
+  TensorBlocking tensor_blocking = TensorBlocking::Nothing;
+  /// Every rank of a tensor group sends its share of a message that all of them hold, and the receivers
+  /// gather the shares.
+  bool messages_split = false;
 };
 
 /// Safe to use from several threads; every answer depends on its plan alone. On a cluster of
 /// unequal nodes all devices count as the slowest, with the least memory.
 class DenseEstimator {
  public:
-  DenseEstimator(const core::Model&, const core::Cluster&, const core::Job&);
+  DenseEstimator(const core::Model&, const core::Cluster&, const core::Job&,
+                 EstimateOptions options = {});
 
   /// All functions take valid plans (core::why_invalid). This one times a plan whether it fits or
   /// not.
@@ -147,6 +162,7 @@ class DenseEstimator {
   void add_stages(const core::DensePlan&, PlanPasses&) const;
   std::vector<int> levelled(const core::DensePlan&, int chunks) const;
   MessageRoute route(const core::RankGrid&, int from_stage, int to_stage) const;
+  core::Seconds exchange_time(core::Bytes message, const MessageRoute&, const PlanSteps&) const;
   core::Seconds computing(const AlikeChunks&) const;
   Estimate add_up(const core::DensePlan&, const PlanPasses&, const PipelineStages&,
                   core::Seconds pipeline_time, const EndOfStep&) const;
@@ -154,6 +170,7 @@ class DenseEstimator {
   const core::Model model_;
   const core::Cluster& cluster_;
   const core::Job& job_;
+  EstimateOptions options_;
   core::Device device_;
   double ranks_per_core_ = 1.0;  ///< CPU ranks that share one core; 1 where each has its own.
   FabricCost fabric_;

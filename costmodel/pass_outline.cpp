@@ -89,7 +89,8 @@ core::Operator with_rows_times(core::Operator op, int times) {
   return op;
 }
 
-PassTiming timing_of(const PassOutline& pass, const std::vector<Seconds>& durations) {
+PassTiming timing_of(const PassOutline& pass, const std::vector<Seconds>& durations,
+                     TensorBlocking blocking) {
   PassTiming result;
   std::array<Seconds, core::kStreams> free{};
   std::vector<Seconds> ends(pass.items.size());
@@ -112,6 +113,13 @@ PassTiming timing_of(const PassOutline& pass, const std::vector<Seconds>& durati
       result.waits[static_cast<std::size_t>(kind)] += stream - was_free;
     }
     const Seconds duration = item.action ? durations[*item.action] : Seconds(0);
+    const bool blocks = blocking == TensorBlocking::Everything ||
+                        (blocking == TensorBlocking::Recomputation && item.recomputes);
+    if (blocks && item.stream == core::Stream::Tensor) {
+      Seconds& computing = free[static_cast<std::size_t>(core::Stream::Compute)];
+      stream = std::max(stream, computing);
+      computing = stream + duration;
+    }
     stream += duration;
     ends[i] = stream;
     if (item.completes) {

@@ -65,10 +65,18 @@ struct PassTiming {
   std::optional<core::Seconds> embedding, first_layer, second_layer, head;
 };
 
+/// Which collectives of the tensor group run in turn with what is computed, as on its stream.
+enum class TensorBlocking {
+  Nothing,
+  Recomputation,  ///< Those that recomputation repeats, even where nobody reads their result.
+  Everything
+};
+
 /// Runs a pass's streams, each in order, with every wait; what other stages and the data bring is
 /// there in time.
 /// @param durations  Of the actions.
-PassTiming timing_of(const PassOutline&, const std::vector<core::Seconds>& durations);
+PassTiming timing_of(const PassOutline&, const std::vector<core::Seconds>& durations,
+                     TensorBlocking = TensorBlocking::Nothing);
 
 /// A stage lowered by itself.
 struct StageOutline {

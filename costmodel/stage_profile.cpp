@@ -149,13 +149,13 @@ StagePasses::Layers StagePasses::lowered(int layers, const core::Role& like,
 }
 
 StageProfile StagePasses::profile(int microbatch, const PlanGroups& groups,
-                                  const FabricCost& fabric) const {
+                                  const FabricCost& fabric, TensorBlocking blocking) const {
   const int scale = microbatch / microbatch_;
   const std::vector<Seconds> durations = outliner_.durations(scale, groups, fabric);
   const auto times = [&](const StageOutline& outline) {
     std::vector<PassTiming> of_passes;
     for (const PassOutline& pass : outline.passes) {
-      of_passes.push_back(timing_of(pass, durations));
+      of_passes.push_back(timing_of(pass, durations, blocking));
     }
     return of_passes;
   };

@@ -103,7 +103,8 @@ class StagePasses {
               const core::Model&, const core::Job&, const core::Device&);
 
   /// @param groups  Within the stage, of a plan that the stage was lowered for.
-  StageProfile profile(int microbatch, const PlanGroups& groups, const FabricCost&) const;
+  StageProfile profile(int microbatch, const PlanGroups& groups, const FabricCost&,
+                       TensorBlocking = TensorBlocking::Nothing) const;
 
  private:
   /// The stage with some number of layers.

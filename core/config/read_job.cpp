@@ -51,6 +51,15 @@ Data read_data(TableReader reader, const std::filesystem::path& file) {
   return data;
 }
 
+/// Of the gradients: float32, or the job's own where that has half its bytes.
+DType read_gradients(TableReader& reader, DType precision) {
+  std::vector<std::pair<std::string_view, DType>> allowed = {{"float32", DType::Float32}};
+  if (precision == DType::Float16 || precision == DType::BFloat16) {
+    allowed.emplace_back(dtype_name(precision), precision);
+  }
+  return reader.choice<DType>("gradients", allowed);
+}
+
 }  // namespace
 
 Job read_job(const std::filesystem::path& path) {
@@ -65,6 +74,7 @@ Job read_job(const std::filesystem::path& path) {
                                                      {"float16", DType::Float16},
                                                      {"bfloat16", DType::BFloat16},
                                                      {"float8", DType::Float8}});
+  if (reader.has("gradients")) job.gradient_precision = read_gradients(reader, job.precision);
   job.steps = reader.count("steps", 1, kMaxTokens);
   if (reader.has("seed")) {
     job.seed = static_cast<std::uint64_t>(

@@ -247,6 +247,7 @@ void write_job(const std::filesystem::path& path, const Job& job) {
   if (job.sequence > 0) out.integer("sequence", job.sequence);
   out.integer("global_batch", job.global_batch);
   out.text("precision", dtype_name(job.precision));
+  out.text("gradients", dtype_name(job.gradient_precision));
   out.integer("steps", job.steps);
   out.integer("seed", static_cast<std::int64_t>(job.seed));
   if (job.clip_norm) out.number("clip_norm", *job.clip_norm);

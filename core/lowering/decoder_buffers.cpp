@@ -81,7 +81,7 @@ class BufferWriter {
     buffers_.values = run("parameters", shape_.job.precision,
                           shape_.plan.sharding_stage == 3 ? shard : count, BufferKind::Parameters);
     buffers_.gradients =
-        run("gradients", DType::Float32,
+        run("gradients", shape_.job.gradient_precision,
             gradient_elements(shape_.buckets, shape_.slice.sharding_ways), BufferKind::Gradients);
     if (dtype_bytes(shape_.job.precision) < dtype_bytes(DType::Float32)) {
       buffers_.state.push_back(
@@ -284,7 +284,7 @@ class BufferWriter {
       }
     };
     if (shape_.plan.sharding_stage >= 2) {
-      add("full gradients", DType::Float32, buffers_.full_gradients, false);
+      add("full gradients", shape_.job.gradient_precision, buffers_.full_gradients, false);
     }
     if (shape_.plan.sharding_stage == 3) {
       add("gathered parameters", shape_.job.precision, buffers_.gathered_parameters, true);

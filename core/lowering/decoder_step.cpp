@@ -39,7 +39,7 @@ void reduce_bucket(DecoderBlock& block, std::size_t index) {
   }
   if (!shape.slots.data) return;
   const double bytes = static_cast<double>(bucket.parameters.count) / shape.slice.sharding_ways *
-                       dtype_bytes(DType::Float32);
+                       dtype_bytes(shape.job.gradient_precision);
   Instruction instruction;
   instruction.label = label;
   instruction.operation =

@@ -42,6 +42,8 @@ struct OpenColumns {
   std::vector<core::Recompute> recompute;
   std::vector<core::AttentionKind> attention;
   std::vector<std::optional<core::BytesPerSecond>> network;
+  std::vector<Machine> machines;
+  std::vector<Framework> frameworks;
   std::vector<std::string> names;
 };
 
@@ -61,11 +63,13 @@ std::vector<int> possible_heads(const MeasuredStep& s) {
   return heads;
 }
 
+/// Powers of two, of which at least as many as there are stages make up a batch: fewer would leave
+/// stages without work throughout.
 std::vector<int> possible_microbatches(const MeasuredStep& s) {
   std::vector<int> sizes;
   const int per_way = *s.global_batch / data_ways(s);
   for (int b = 1; b <= std::min(per_way, 64); b *= 2) {
-    if (per_way % b == 0) sizes.push_back(b);
+    if (per_way % b == 0 && (b == 1 || per_way / b >= *s.pipeline)) sizes.push_back(b);
   }
   return sizes;
 }
@@ -80,7 +84,52 @@ std::vector<int> possible_virtual_stages(const MeasuredStep& s) {
   return counts.empty() ? std::vector<int>{1} : counts;
 }
 
-OpenColumns open_columns(const MeasuredStep& s) {
+/// The machine as it is known, and as it may be as well.
+std::vector<Machine> possible_machines(const Machine& machine, bool several_nodes,
+                                       std::vector<std::string>& names) {
+  std::vector<Machine> all = {machine};
+  const auto add = [&](const char* name, const auto& change) {
+    const std::vector<Machine> before = all;
+    for (Machine other : before) {
+      change(other);
+      all.push_back(std::move(other));
+    }
+    names.emplace_back(name);
+  };
+  if (machine.other_network_efficiency && several_nodes) {
+    add("network efficiency",
+        [&](Machine& m) { m.network.efficiency = *machine.other_network_efficiency; });
+  }
+  if (machine.other_gemm) {
+    add("gemm efficiency", [&](Machine& m) { m.node.device.gemm = *machine.other_gemm; });
+  }
+  return all;
+}
+
+/// The framework as it is known, and as it may be as well.
+std::vector<Framework> possible_frameworks(const Framework& framework,
+                                           std::vector<std::string>& names) {
+  std::vector<Framework> all = {framework};
+  const auto add = [&](const char* name, const auto& change) {
+    const std::vector<Framework> before = all;
+    for (Framework other : before) {
+      change(other);
+      all.push_back(std::move(other));
+    }
+    names.emplace_back(name);
+  };
+  if (framework.least_launch) {
+    add("launch", [](Framework& f) { f.launch = f.least_launch; });
+  }
+  if (framework.may_fuse) add("fused kernels", [](Framework& f) { f.eager = true; });
+  if (framework.maybe_half_gradients) {
+    add("gradient precision", [](Framework& f) { f.half_gradients = true; });
+  }
+  return all;
+}
+
+OpenColumns open_columns(const MeasuredStep& s, const Machine& machine,
+                         const Framework& framework) {
   using core::AttentionKind;
   using core::Recompute;
   OpenColumns open;
@@ -94,8 +143,8 @@ OpenColumns open_columns(const MeasuredStep& s) {
   open.network = {s.node_network};
   const bool several_nodes = *s.devices > s.devices_per_node.value_or(8);
   if (!s.node_network && several_nodes) {
-    // From one 100 Gbit/s card to what the machine's own nodes have.
-    open.network.emplace_back(core::BytesPerSecond(12.5e9));
+    // From the least that nodes of 8 have here (bigscience: 4 cards of 100 Gbit/s) to the machine's own.
+    open.network.emplace_back(core::BytesPerSecond(50e9));
   }
   const std::pair<const char*, std::size_t> columns[] = {
       {"heads", open.heads.size()},
@@ -108,6 +157,8 @@ OpenColumns open_columns(const MeasuredStep& s) {
   for (const auto& [name, count] : columns) {
     if (count > 1) open.names.emplace_back(name);
   }
+  open.machines = possible_machines(machine, several_nodes, open.names);
+  open.frameworks = possible_frameworks(framework, open.names);
   return open;
 }
 
@@ -133,11 +184,17 @@ core::Model model_of(const MeasuredStep& s, int heads) {
   return {.name = s.model, .transformer = t, .click_through = std::nullopt};
 }
 
-core::Job job_of(const MeasuredStep& s) {
+core::Job job_of(const MeasuredStep& s, const Framework& framework) {
   core::Job job;
   job.sequence = *s.sequence;
   job.global_batch = *s.global_batch;
   job.precision = *s.precision;
+  if (framework.half_gradients && *s.precision != core::DType::Float32) {
+    const bool own = *s.precision == core::DType::Float16;
+    if (own || framework.maybe_half_gradients) {
+      job.gradient_precision = own ? core::DType::Float16 : core::DType::BFloat16;
+    }
+  }
   job.clip_norm = 1.0;
   job.steps = 1;
   return job;
@@ -151,7 +208,19 @@ void set_schedule(DensePlan& plan, const MeasuredStep& s, int virtual_stages) {
   }
 }
 
-DensePlan plan_of(const MeasuredStep& s, int sharding_stage, int virtual_stages) {
+void set_recompute(DensePlan& plan, core::Recompute recompute, const Framework& framework) {
+  const bool halves = recompute == core::Recompute::Selective && framework.selective_halves &&
+                      plan.virtual_stages == 1;
+  plan.recompute = halves ? core::Recompute::Full : recompute;
+  plan.recompute_whole = framework.recompute_whole && plan.recompute == core::Recompute::Full;
+  plan.recompute_layers.reset();
+  if (halves) {
+    plan.recompute_layers = (plan.layers_per_stage.front() + 1) / 2;
+  }
+}
+
+DensePlan plan_of(const MeasuredStep& s, const Framework& framework, int sharding_stage,
+                  int virtual_stages) {
   DensePlan plan;
   plan.tensor = *s.tensor;
   plan.pipeline = *s.pipeline;
@@ -164,7 +233,11 @@ DensePlan plan_of(const MeasuredStep& s, int sharding_stage, int virtual_stages)
   plan.sharding = sharded ? ways : 1;
   plan.data = sharded ? 1 : ways;
   set_schedule(plan, s, virtual_stages);
-  plan.layers_per_stage = core::even_layers(*s.layers, plan.pipeline * plan.virtual_stages);
+  const int stages = plan.pipeline * plan.virtual_stages;
+  plan.layers_per_stage = framework.uneven_stages == UnevenStages::Filled
+                              ? filled_layers(*s.layers, stages)
+                              : core::even_layers(*s.layers, stages);
+  plan.overlap_gradients = framework.overlap_gradients || sharding_stage > 1;
   plan.axis_order = {core::Axis::Tensor, core::Axis::Context, core::Axis::Sharding,
                      core::Axis::Data, core::Axis::Pipeline};
   return plan;
@@ -179,7 +252,8 @@ void predict_pass_times(Reading& reading) {
   split.dense->schedule = core::PipelineSchedule::ZeroBubbleH1;
   const int devices = reading.cluster.devices();
   if (core::why_invalid(split, reading.model, reading.job, devices)) return;
-  const costmodel::DenseEstimator estimator(reading.model, reading.cluster, reading.job);
+  const costmodel::DenseEstimator estimator(reading.model, reading.cluster, reading.job,
+                                            reading.options);
   plan.pass_times = estimator.pass_times(*split.dense);
 }
 
@@ -189,66 +263,117 @@ Readings skipped(std::string why) {
   return result;
 }
 
+/// Bytes that an element goes through in an eager normalisation or rotation in half precision, and in
+/// one kernel each, as core::work_of() counts them.
+/// @source torchtitan/models/norms.py, RMSNorm: to float (6), x·x (8), mean (4), x·rsqrt (8), back (6),
+///         · weight (4); backwards, by the derivative of each, 84; apply_rotary_emb: to float (6), complex
+///         product (8), back (6)
+void run_eagerly(core::Device& device) {
+  const core::BytesPerSecond streaming = device.memory_bandwidth * device.memory_efficiency;
+  const auto set = [&](const char* op, int kernels, double fused, double eager) {
+    device.operators[op] = {device.gap * kernels, streaming * (fused / eager)};
+  };
+  set("normalize", 6, 4, 36);
+  set("normalize_grad", 14, 8, 84);
+  set("rotate", 6, 4, 20);
+}
+
 /// The machine's device as the framework drives it.
-core::Device driven_by(const Framework& framework, core::Device device) {
+core::Device driven_by(const Framework& framework, const Machine& machine) {
+  core::Device device = machine.node.device;
   device.launch = framework.launch.value_or(device.launch);
+  if (framework.blocking_launches) device.gap = device.launch;
+  if (framework.eager) run_eagerly(device);
   core::AttentionEfficiency attention = costmodel::attention_efficiency(device);
+  if (framework.flash2 && machine.flash2) {
+    attention.forward = attention.backward = *machine.flash2;
+  }
   attention.forward *= framework.flash_speed;
   attention.backward *= framework.flash_speed;
   device.attention = attention;
   return device;
 }
 
-/// Every combination of the open columns.
-std::vector<Reading> combinations(const MeasuredStep& s, const OpenColumns& open, Machine machine,
-                                  const Framework& framework) {
-  machine.node.device = driven_by(framework, machine.node.device);
-  std::vector<Reading> all;
-  const int per_node = s.devices_per_node.value_or(machine.node.devices);
-  for (const auto& network : open.network) {
-    const core::Cluster cluster = cluster_of(machine, *s.devices, per_node, network);
-    for (const int heads : open.heads) {
-      const core::Model model = model_of(s, heads);
-      for (const int stage : open.sharding_stage) {
-        for (const int chunks : open.virtual_stages) {
-          for (const int microbatch : open.microbatch) {
-            for (const auto recompute : open.recompute) {
-              for (const auto attention : open.attention) {
-                if (all.size() == kMostReadings) return all;
-                Reading reading{model, cluster, job_of(s), {}};
-                DensePlan plan = plan_of(s, stage, chunks);
-                plan.microbatch = microbatch;
-                plan.recompute = recompute;
-                plan.attention = attention;
-                plan.overlap_gradients = framework.overlap_gradients || stage > 1;
-                plan.recompute_whole =
-                    framework.recompute_whole && plan.recompute == core::Recompute::Full;
-                reading.plan.dense = plan;
-                all.push_back(std::move(reading));
-              }
-            }
+/// Calls use(machine, framework, cluster) for every machine and framework that it may have been.
+template <class Use>
+void for_each_setting(const MeasuredStep& s, const OpenColumns& open, Use use) {
+  for (const Framework& framework : open.frameworks) {
+    for (Machine machine : open.machines) {
+      machine.node.device = driven_by(framework, machine);
+      const int per_node = s.devices_per_node.value_or(machine.node.devices);
+      for (const auto& network : open.network) {
+        use(framework, cluster_of(machine, *s.devices, per_node, network));
+      }
+    }
+  }
+}
+
+/// Calls use(plan) for every plan that it may have been.
+template <class Use>
+void for_each_plan(const MeasuredStep& s, const OpenColumns& open, const Framework& framework,
+                   Use use) {
+  for (const int stage : open.sharding_stage) {
+    for (const int chunks : open.virtual_stages) {
+      DensePlan plan = plan_of(s, framework, stage, chunks);
+      for (const int microbatch : open.microbatch) {
+        plan.microbatch = microbatch;
+        for (const auto recompute : open.recompute) {
+          set_recompute(plan, recompute, framework);
+          for (const auto attention : open.attention) {
+            plan.attention = attention;
+            use(plan);
           }
         }
       }
     }
   }
+}
+
+/// Every combination of the open columns.
+std::vector<Reading> combinations(const MeasuredStep& s, const OpenColumns& open) {
+  std::vector<Reading> all;
+  for_each_setting(s, open, [&](const Framework& framework, const core::Cluster& cluster) {
+    costmodel::EstimateOptions options;
+    options.messages_take_turns = framework.messages_take_turns;
+    options.messages_split = framework.messages_split;
+    if (framework.recompute_whole) {
+      options.tensor_blocking = costmodel::TensorBlocking::Recomputation;
+    }
+    if (framework.blocking_tensor) options.tensor_blocking = costmodel::TensorBlocking::Everything;
+    for (const int heads : open.heads) {
+      const core::Model model = model_of(s, heads);
+      for_each_plan(s, open, framework, [&](const DensePlan& plan) {
+        if (all.size() == kMostReadings) return;
+        all.push_back({model, cluster, job_of(s, framework), {}, options});
+        all.back().plan.dense = plan;
+        const double element = core::dtype_bytes(*s.precision);
+        if (plan.sharding > 1) {
+          all.back().more_memory = core::Bytes(framework.bucket_elements * element);
+        }
+        if (*s.precision == core::DType::BFloat16) {
+          all.back().gradient_copies = framework.bfloat16_copies;
+        }
+      });
+    }
+  });
   return all;
 }
 
 }  // namespace
 
 Readings readings_of(const MeasuredStep& s, const Conventions& conventions) {
+  if (s.model.find("LoRA") != std::string::npos) {
+    return skipped("low-rank adapters: most weights have no gradients, which no plan says");
+  }
   if (const std::string column = missing_column(s); !column.empty()) {
     return skipped("no " + column);
   }
-  const auto machine = conventions.machines.find(s.device);
-  if (machine == conventions.machines.end())
-    return skipped("no machine file for device " + s.device);
-  const OpenColumns open = open_columns(s);
-  const Framework framework = framework_of(conventions.frameworks, s.framework);
+  const Machine* machine = machine_of(conventions.machines, s);
+  if (machine == nullptr) return skipped("no machine file for device " + s.device);
+  const OpenColumns open = open_columns(s, *machine, framework_of(conventions.frameworks, s));
   Readings result;
   std::string why;
-  for (Reading& reading : combinations(s, open, machine->second, framework)) {
+  for (Reading& reading : combinations(s, open)) {
     predict_pass_times(reading);
     if (auto reason = core::why_invalid(reading.plan, reading.model, reading.job,
                                         reading.cluster.devices())) {

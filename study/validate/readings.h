@@ -9,6 +9,7 @@
 #include "core/job.h"
 #include "core/model.h"
 #include "core/plan.h"
+#include "costmodel/dense_estimator.h"
 #include "study/validate/framework.h"
 #include "study/validate/machines.h"
 #include "study/validate/measured_step.h"
@@ -21,6 +22,10 @@ struct Reading {
   core::Cluster cluster;
   core::Job job;
   core::Plan plan;
+  costmodel::EstimateOptions options = {};
+  // What the framework keeps beside what the estimate counts.
+  core::Bytes more_memory = core::Bytes(0);
+  int gradient_copies = 0;  ///< As large as the weights.
 };
 
 /// What rows are read by: the files beside the table of measured steps.
@@ -36,7 +41,7 @@ struct Readings {
   std::string skipped;            ///< Why there are none; empty otherwise.
 };
 
-inline constexpr std::size_t kMostReadings = 256;
+inline constexpr std::size_t kMostReadings = 1024;
 
 Readings readings_of(const MeasuredStep&, const Conventions&);
 

@@ -13,6 +13,11 @@ namespace {
 using core::Bytes;
 using core::Seconds;
 
+// What context, libraries and the allocator's gaps take, Device::reserved, was published as 0.5 GiB (a
+// CUDA context) and as 5.06 GB (what the Sailor planner adds).
+constexpr Bytes kLeastReserved{0.5 * 1073741824.0};
+constexpr Bytes kMostReserved{5.06e9};
+
 // Published memory is missed by up to a quarter, so a reading is ruled out only beyond that.
 constexpr double kMemoryDoubt = 1.25;
 
@@ -29,10 +34,18 @@ double beyond(double measured, double least, double most) {
   return 0.0;
 }
 
+/// What its framework keeps beside what is estimated included.
+Bytes memory_of(const Prediction& p) {
+  const auto weights = static_cast<std::size_t>(costmodel::MemoryTerm::Weights);
+  return costmodel::total(p.estimate.memory) + p.reading->more_memory +
+         p.estimate.memory[weights] * p.reading->gradient_copies;
+}
+
 std::vector<Prediction> predictions_of(const std::vector<Reading>& readings) {
   std::vector<Prediction> all;
   for (const Reading& reading : readings) {
-    const costmodel::DenseEstimator estimator(reading.model, reading.cluster, reading.job);
+    const costmodel::DenseEstimator estimator(reading.model, reading.cluster, reading.job,
+                                              reading.options);
     const core::DensePlan& plan = *reading.plan.dense;
     costmodel::Estimate estimate = estimator.estimate(plan);
     const bool fits = costmodel::total(estimate.memory) <= estimate.memory_available * kMemoryDoubt;
@@ -53,7 +66,7 @@ RowResult result_of(const MeasuredStep& measured, const Conventions& conventions
   RowResult row;
   row.measured = measured;
   Readings readings = readings_of(measured, conventions);
-  row.fitted = framework_of(conventions.frameworks, measured.framework).fitted_on(measured);
+  row.fitted = framework_of(conventions.frameworks, measured).fitted_on(measured);
   row.skipped = readings.skipped;
   row.open = std::move(readings.open);
   if (!row.predicted()) return row;
@@ -64,11 +77,14 @@ RowResult result_of(const MeasuredStep& measured, const Conventions& conventions
   row.fastest = all.front().estimate.step;
   row.slowest = all.back().estimate.step;
   row.error = beyond(measured.step->value, row.fastest.value, row.slowest.value);
-  const auto memory = [](const Prediction& p) { return costmodel::total(p.estimate.memory); };
-  row.least_memory = row.most_memory = memory(all.front());
+  row.least_memory = row.most_memory = memory_of(all.front());
   for (const Prediction& p : all) {
-    row.least_memory = std::min(row.least_memory, memory(p));
-    row.most_memory = std::max(row.most_memory, memory(p));
+    const auto at = [&](costmodel::MemoryTerm term) {
+      return p.estimate.memory[static_cast<std::size_t>(term)];
+    };
+    const Bytes rest = memory_of(p) - at(costmodel::MemoryTerm::Reserved);
+    row.least_memory = std::min(row.least_memory, rest + kLeastReserved);
+    row.most_memory = std::max(row.most_memory, rest + kMostReserved);
   }
   if (measured.memory) {
     row.memory_error =

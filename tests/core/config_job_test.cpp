@@ -98,11 +98,13 @@ TEST(JobFile, RoundTrips) {
   Job job = read_job(folder.write("job.toml", kJob));
   job.optimizer.learning_rate = 1.0 / 3.0;
   job.optimizer.decay_all = true;
+  job.precision = job.gradient_precision = DType::BFloat16;
   write_job(folder.path() / "again.toml", job);
   const Job again = read_job(folder.path() / "again.toml");
   EXPECT_EQ(again.sequence, job.sequence);
   EXPECT_EQ(again.global_batch, job.global_batch);
   EXPECT_EQ(again.precision, job.precision);
+  EXPECT_EQ(again.gradient_precision, job.gradient_precision);
   EXPECT_EQ(again.steps, job.steps);
   EXPECT_EQ(again.seed, job.seed);
   EXPECT_EQ(again.clip_norm, job.clip_norm);
@@ -133,6 +135,8 @@ TEST(JobFileError, NamesPlaceFindingAndRule) {
               HasSubstr(":2:16: global_batch: is 0; allowed are 1 to"));
   EXPECT_THAT(error_of(replaced(kJob, "global_batch = 16\n", "")),
               HasSubstr("global_batch: is missing"));
+  EXPECT_THAT(error_of(replaced(kJob, "steps = 20", "gradients = \"float16\"\nsteps = 20")),
+              HasSubstr(":4:13: gradients: \"float16\" is unknown; allowed are \"float32\""));
   EXPECT_THAT(error_of(replaced(kJob, "beta2 = 0.95", "beta2 = 1.0")),
               HasSubstr("optimizer.beta2: is 1"));
   EXPECT_THAT(error_of(replaced(kJob, "= 1e-3", "= -1e-3")),

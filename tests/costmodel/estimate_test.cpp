@@ -6,6 +6,7 @@
 
 #include "core/check/program_check.h"
 #include "core/lowering/lowering.h"
+#include "costmodel/dense_estimator.h"
 #include "costmodel/predict_durations.h"
 #include "tests/costmodel/small_inputs.h"
 
@@ -164,6 +165,54 @@ TEST(Estimate, AMachineTwiceAsFastTakesHalfTheTime) {
     EXPECT_NEAR(b.step.value / a.step.value, 0.5, 1e-12) << core::describe(plan);
     EXPECT_NEAR(b.scaling_efficiency, a.scaling_efficiency, 1e-9);
   }
+}
+
+// Two messages one after the other take as long as one over a link of twice the latency and half the
+// bandwidth. Stages of one rank each exchange nothing else.
+TEST(Estimate, MessagesThatTakeTurnsTakeTwiceAsLong) {
+  core::DensePlan plan;
+  plan.pipeline = 4;
+  plan.layers_per_stage = {2, 2, 2, 2};
+  const core::Model model = model_of(small_llama());
+  const core::Cluster cluster = cpu_cluster(4);
+  core::Cluster slower = cluster;
+  slower.groups[0].type.device_link.latency *= 2.0;
+  slower.groups[0].type.device_link.bandwidth *= 0.5;
+  const core::Job job = small_job();
+  const auto pipeline = static_cast<std::size_t>(TimeTerm::PipelineCommunication);
+  const auto alone = DenseEstimator(model, cluster, job).estimate(plan).time[pipeline];
+  const auto in_turn =
+      DenseEstimator(model, cluster, job, {.messages_take_turns = true}).estimate(plan);
+  EXPECT_GT(in_turn.time[pipeline], alone);
+  EXPECT_NEAR(
+      in_turn.time[pipeline] / DenseEstimator(model, slower, job).estimate(plan).time[pipeline],
+      1.0, 1e-9);
+}
+
+// A rank that sends a share of each message: half the bytes over the link, and then the two shares
+// gathered within the tensor group.
+TEST(Estimate, SplitMessagesAreSharesThatAreGathered) {
+  core::DensePlan plan;
+  plan.tensor = plan.pipeline = 2;
+  plan.layers_per_stage = {4, 4};
+  const core::Model model = model_of(small_llama());
+  const core::Cluster cluster = cpu_cluster(4);
+  core::Job job = small_job();
+  job.global_batch = 1;
+  const auto exposed = [&](EstimateOptions options) {
+    return DenseEstimator(model, cluster, job, options)
+        .estimate(plan)
+        .time[static_cast<std::size_t>(TimeTerm::PipelineCommunication)];
+  };
+  // One microbatch: one message forward, one back.
+  const core::Bytes message(32.0 * 64 * 4);
+  const FabricCost fabric = fabric_cost(cluster);
+  const GroupCost group = GroupCosts(cluster).of(plan).of(core::GroupKind::Tensor);
+  const core::Seconds share = message_time(message / 2, true, true, 2, fabric);
+  const core::Seconds gather =
+      collective_time(core::CollectiveKind::AllGather, message, group, fabric);
+  EXPECT_NEAR(exposed({}) / (2 * message_time(message, true, true, 2, fabric)), 1.0, 1e-9);
+  EXPECT_NEAR(exposed({.messages_split = true}) / (2 * (share + gather)), 1.0, 1e-9);
 }
 
 // Two ranks on one core take turns: computing takes twice as long.

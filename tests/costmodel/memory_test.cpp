@@ -136,6 +136,38 @@ TEST(Memory, MixedPrecisionIsSixPlusTwelveOverShardingBytesPerParameter) {
   EXPECT_DOUBLE_EQ(persistent(1, core::DType::Float32), n * (4 + 4 + 8) + 16);
 }
 
+// Gradients kept in the job's own half precision: 2 bytes of a parameter instead of 4, in the buffer and
+// in the all-reduce over the data ways.
+TEST(Memory, GradientsInHalfPrecisionAreHalf) {
+  const core::Model model{"small", small_llama(), std::nullopt};
+  core::DensePlan plan;
+  plan.data = 2;
+  const auto in = [&](core::DType precision) {
+    core::Job job = small_job();
+    job.precision = core::DType::BFloat16;
+    job.gradient_precision = precision;
+    return lowered_stage(plan, {}, 8, model, job);
+  };
+  const auto gradients = [](const core::Role& role) {
+    return run_memory(role)[static_cast<std::size_t>(MemoryTerm::Gradients)].value;
+  };
+  const auto reduced = [](const core::Role& role) {
+    double sum = 0;
+    for (const core::Instruction& i : role.blocks[role.step.back().block.index()].instructions) {
+      const auto* collective = std::get_if<core::Collective>(&i.operation);
+      if (collective == nullptr) continue;
+      const auto kind = role.group_slots[collective->group.index()];
+      if (kind == core::GroupKind::Data) sum += collective->bytes.value;
+    }
+    return sum;
+  };
+  const auto n = static_cast<double>(core::parameter_count(*model.transformer));
+  EXPECT_DOUBLE_EQ(gradients(in(core::DType::Float32)), 4 * n);
+  EXPECT_DOUBLE_EQ(gradients(in(core::DType::BFloat16)), 2 * n);
+  EXPECT_DOUBLE_EQ(reduced(in(core::DType::Float32)), 4 * n);
+  EXPECT_DOUBLE_EQ(reduced(in(core::DType::BFloat16)), 2 * n);
+}
+
 // Korthikanti et al., arXiv 2205.05198, give s·b·h·(10 + 24/t) bytes per layer in half precision
 // for a GPT layer without the 5as/h term (memory-linear attention keeps no scores). Of it, 2 bytes
 // each: dropout masks aside (1 byte each: 2·sbh, not kept here), per token

@@ -187,5 +187,34 @@ TEST(PassOutline, ScalesToTheLastBit) {
   }
 }
 
+// Input gradient 1 s, its sum over the tensor group 4 s, the weight's gradient 2 s, then what reads the
+// sum 1 s; before them a recomputed sum of 8 s that nobody reads. Streams of their own: 8 | 8+4 | 1+2 in
+// time, 13 s. In turn: recomputed 8, 8+1+2+4+1 = 16 s with all, 8+1+max(4, 2)+1 = 14 s without backward's.
+TEST(PassTiming, CollectivesInTurnHoldUpWhatIsComputed) {
+  const auto item = [](core::Stream stream, std::size_t action, std::uint32_t waits_end,
+                       bool recomputes = false) {
+    return PassItem{.stream = stream,
+                    .recomputes = recomputes,
+                    .action = action,
+                    .waits_end = waits_end,
+                    .completes = {}};
+  };
+  using core::Stream;
+  const std::vector<core::Seconds> durations = {core::Seconds(8), core::Seconds(1),
+                                                core::Seconds(4), core::Seconds(2)};
+  PassOutline pass;
+  pass.waits = {1, 2};
+  pass.items = {item(Stream::Tensor, 0, 0, true), item(Stream::Compute, 1, 0),
+                item(Stream::Tensor, 2, 1), item(Stream::Compute, 3, 1),
+                item(Stream::Compute, 1, 2)};
+  const auto makespan = [&](TensorBlocking blocking) {
+    return timing_of(pass, durations, blocking).makespan;
+  };
+  EXPECT_EQ(makespan(TensorBlocking::Nothing), core::Seconds(13));
+  EXPECT_EQ(makespan(TensorBlocking::Recomputation), core::Seconds(14));
+  // After the sum of 4 s the weight's gradient, then what reads the sum.
+  EXPECT_EQ(makespan(TensorBlocking::Everything), core::Seconds(8 + 1 + 4 + 2 + 1));
+}
+
 }  // namespace
 }  // namespace orrery::costmodel

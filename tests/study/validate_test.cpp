@@ -25,7 +25,7 @@ MeasuredStep small_step() {
   step.id = "row";
   step.source = "source";
   step.architecture = "gpt";
-  step.device = "A100-80";
+  step.device = "V100-32";  // Of which nothing is left open.
   step.framework = "unheard of";
   step.layers = 4;
   step.hidden = 1024;
@@ -42,7 +42,7 @@ MeasuredStep small_step() {
   step.global_batch = 32;
   step.recompute = core::Recompute::None;
   step.attention = core::AttentionKind::Flash;
-  step.precision = core::DType::BFloat16;
+  step.precision = core::DType::Float16;
   step.step = core::Seconds(1.0);
   return step;
 }
@@ -83,6 +83,56 @@ TEST(Readings, AreRefusedWithTheReason) {
   step = small_step();
   step.tensor = 3;
   EXPECT_THAT(readings(step).skipped, testing::HasSubstr("devices"));
+}
+
+// An entry that lists the step's source goes before one that lists none.
+TEST(Conventions, OfASourceGoBeforeThoseOfAName) {
+  study::Framework all, one;
+  all.name = one.name = "framework";
+  one.sources = {"source"};
+  one.half_gradients = true;
+  MeasuredStep step = small_step();
+  step.framework = "framework";
+  EXPECT_TRUE(study::framework_of({all, one}, step).half_gradients);
+  step.source = "another";
+  EXPECT_FALSE(study::framework_of({one, all}, step).half_gradients);
+  EXPECT_FALSE(study::framework_of({one}, step).half_gradients);
+}
+
+// 78 layers on 12 stages: eleven of 7 and one of 1. 70 + 2 on 12: six each, of which the first and
+// the last are the embeddings. 8 on 4: two each. 9 on 8 would leave stages empty: as evenly as it goes.
+TEST(FilledLayers, FillStagesOneAfterTheOther) {
+  EXPECT_EQ(study::filled_layers(78, 12), std::vector<int>({7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 1}));
+  EXPECT_EQ(study::filled_layers(70, 12), std::vector<int>({5, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 5}));
+  EXPECT_EQ(study::filled_layers(8, 4), std::vector<int>({2, 2, 2, 2}));
+  EXPECT_EQ(study::filled_layers(9, 8), core::even_layers(9, 8));
+  EXPECT_EQ(study::filled_layers(7, 1), std::vector<int>({7}));
+}
+
+// What may be two things is read both ways: twice as many readings, named.
+TEST(Readings, OfAMachineThatMayBeTwoThingsAreBoth) {
+  MeasuredStep step = small_step();
+  step.device = "H100-80";
+  const study::Readings all = readings(step);
+  EXPECT_EQ(all.readings.size(), 2U);
+  EXPECT_THAT(all.open, testing::ElementsAre("gemm efficiency"));
+  const auto gemm = [&](std::size_t i) {
+    return all.readings[i].cluster.groups.front().type.device.gemm;
+  };
+  EXPECT_TRUE(gemm(0).tiles.has_value());
+  EXPECT_FALSE(gemm(1).tiles.has_value());
+}
+
+// A host that waits for each kernel leaves the device idle while it issues the next.
+TEST(Readings, OfBlockingLaunchesHaveTheirGaps) {
+  study::Conventions blocking = conventions();
+  study::Framework framework;
+  framework.name = "unheard of";
+  framework.launch = core::Seconds(20e-6);
+  framework.blocking_launches = true;
+  blocking.frameworks.push_back(framework);
+  const auto reading = study::readings_of(small_step(), blocking).readings.front();
+  EXPECT_EQ(reading.cluster.groups.front().type.device.gap, core::Seconds(20e-6));
 }
 
 // An error is what a measurement lies beyond the interval of its readings.
@@ -134,7 +184,10 @@ TEST(SourceSums, AreMeansOfTheVerifiedRows) {
 TEST(Validate, LeavesOutWhatItWasFittedTo) {
   MeasuredStep step = small_step();
   study::Conventions fitted = conventions();
-  fitted.frameworks["unheard of"].fitted = {.source = "source", .layers = 4, .hidden = 1024};
+  study::Framework unheard_of;
+  unheard_of.name = "unheard of";
+  unheard_of.fitted = {.source = "source", .layers = 4, .hidden = 1024};
+  fitted.frameworks.push_back(unheard_of);
   const auto validation = study::validate({step}, fitted, {});
   EXPECT_TRUE(validation.rows.front().fitted);
   EXPECT_EQ(validation.sources.front().rows, 0);
