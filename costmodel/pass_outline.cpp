@@ -118,6 +118,8 @@ PassTiming timing_of(const PassOutline& pass, const std::vector<Seconds>& durati
     if (blocks && item.stream == core::Stream::Tensor) {
       Seconds& computing = free[static_cast<std::size_t>(core::Stream::Compute)];
       stream = std::max(stream, computing);
+      const core::SpanKind kind = core::communication_kind(item.stream);
+      result.waits[static_cast<std::size_t>(kind)] += stream + duration - computing;
       computing = stream + duration;
     }
     stream += duration;

@@ -208,7 +208,11 @@ TEST(PassTiming, CollectivesInTurnHoldUpWhatIsComputed) {
                 item(Stream::Tensor, 2, 1), item(Stream::Compute, 3, 1),
                 item(Stream::Compute, 1, 2)};
   const auto makespan = [&](TensorBlocking blocking) {
-    return timing_of(pass, durations, blocking).makespan;
+    const PassTiming timing = timing_of(pass, durations, blocking);
+    core::Seconds waits;
+    for (const core::Seconds wait : timing.waits) waits += wait;
+    EXPECT_EQ(timing.compute + waits, timing.makespan);
+    return timing.makespan;
   };
   EXPECT_EQ(makespan(TensorBlocking::Nothing), core::Seconds(13));
   EXPECT_EQ(makespan(TensorBlocking::Recomputation), core::Seconds(14));
