@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <thread>
 
 #include "costmodel/dense_estimator.h"
@@ -64,6 +65,19 @@ std::vector<Prediction> predictions_of(const std::vector<Reading>& readings) {
   return all;
 }
 
+/// Where a source printed GB and its table took GiB, either may be meant: the nearer one counts.
+double memory_error_of(const RowResult& row) {
+  const double gib = row.measured.memory->value;
+  const auto error = [&](double measured) {
+    return beyond(measured, row.least_memory.value, row.most_memory.value);
+  };
+  const std::vector<std::string>& assumed = row.measured.assumed;
+  if (std::find(assumed.begin(), assumed.end(), "memory_gib") == assumed.end()) return error(gib);
+  const double as_gib = error(gib);
+  const double as_gb = error(gib * (1e9 / 1073741824.0));
+  return std::abs(as_gb) < std::abs(as_gib) ? as_gb : as_gib;
+}
+
 RowResult result_of(const MeasuredStep& measured, const Conventions& conventions) {
   RowResult row;
   row.measured = measured;
@@ -89,10 +103,7 @@ RowResult result_of(const MeasuredStep& measured, const Conventions& conventions
     const Bytes gaps = rest * (1.0 / (1.0 - kFragmented)) + at(costmodel::MemoryTerm::Reserved);
     row.most_memory = std::max({row.most_memory, rest + kMostReserved, gaps});
   }
-  if (measured.memory) {
-    row.memory_error =
-        beyond(measured.memory->value, row.least_memory.value, row.most_memory.value);
-  }
+  if (measured.memory) row.memory_error = memory_error_of(row);
   return row;
 }
 

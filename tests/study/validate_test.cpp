@@ -151,6 +151,23 @@ TEST(Validate, CountsOnlyWhatLiesBeyondTheInterval) {
   EXPECT_NEAR(error_of(first.slowest * 2.0), -0.5, 1e-12);  // slowest/measured − 1
 }
 
+// A memory that may be in GB or in GiB is wrong only by what both lie beyond the interval.
+TEST(Validate, TakesTheNearerOfGbAndGib) {
+  MeasuredStep step = small_step();
+  const auto first = study::validate({step}, conventions(), {}).rows.front();
+  ASSERT_LT(first.least_memory, first.most_memory);
+  const auto error_of = [&](core::Bytes measured, std::vector<std::string> assumed) {
+    step.memory = measured;
+    step.assumed = std::move(assumed);
+    return study::validate({step}, conventions(), {}).rows.front().memory_error.value();
+  };
+  constexpr double kRatio = 1e9 / 1073741824.0;
+  EXPECT_NEAR(error_of(first.most_memory * 1.25, {}), -0.2, 1e-12);  // most/measured − 1
+  EXPECT_NEAR(error_of(first.most_memory * 1.25, {"memory_gib"}), 0.8 / kRatio - 1, 1e-12);
+  EXPECT_EQ(error_of(first.most_memory * 1.02, {"memory_gib"}), 0.0);
+  EXPECT_NEAR(error_of(first.least_memory * 0.5, {"memory_gib"}), 1.0, 1e-12);
+}
+
 RowResult row(double measured, double predicted, int tensor, bool verified = true) {
   RowResult result;
   result.measured = small_step();
