@@ -146,7 +146,7 @@ void DenseEstimator::add_chunks(const core::DensePlan& plan, PlanPasses& result)
                   .layers = layers,
                   .profile = &one,
                   .forward = one.forward.makespan.at(layers) * ranks_per_core_,
-                  .backward = one.backward.makespan.at(layers) * ranks_per_core_,
+                  .backward = one.backward_pass(layers) * ranks_per_core_,
                   .weight_grad = one.weight_grad.makespan.at(layers) * ranks_per_core_,
                   .ahead = one.ahead * ranks_per_core_};
         }));

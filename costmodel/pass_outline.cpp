@@ -124,6 +124,7 @@ PassTiming timing_of(const PassOutline& pass, const std::vector<Seconds>& durati
     }
     stream += duration;
     ends[i] = stream;
+    result.busy[static_cast<std::size_t>(item.stream)] += duration;
     if (item.completes) {
       if (std::optional<Seconds>* done = completion(result, *item.completes)) {
         *done = std::max(done->value_or(Seconds(0)), stream);

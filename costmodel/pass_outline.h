@@ -60,7 +60,8 @@ struct PassTiming {
   core::Seconds compute, recompute;
   /// Of the compute stream, by what it waits for: of all that an item waits for, what ends last.
   std::array<core::Seconds, core::kSpanKinds> waits{};
-  core::Seconds ahead;  ///< Recomputation before the pass proper.
+  std::array<core::Seconds, core::kStreams> busy{};  ///< By stream.
+  core::Seconds ahead;                               ///< Recomputation before the pass proper.
   /// When the gradients of these parts are complete; absent where the pass adds nothing to them.
   std::optional<core::Seconds> embedding, first_layer, second_layer, head;
 };

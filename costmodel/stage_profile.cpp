@@ -1,5 +1,6 @@
 #include "costmodel/stage_profile.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -11,36 +12,66 @@ namespace {
 
 using core::Seconds;
 
-/// Through `fewer` layers and one more.
-AffineSeconds affine(int fewer, Seconds of_fewer, Seconds of_one_more) {
-  const Seconds per_layer = of_one_more - of_fewer;
-  return {of_fewer - per_layer * fewer, per_layer};
-}
+/// The passes of one microbatch, by layers beyond the base, from one.
+struct Timings {
+  int base;
+  std::vector<std::vector<PassTiming>> by_layers;
 
-PassTime pass_time(int fewer, const PassTiming& a, const PassTiming& b) {
-  const auto waits = [&](core::SpanKind kind) {
-    const auto k = static_cast<std::size_t>(kind);
-    return affine(fewer, a.waits[k], b.waits[k]);
+  /// What `value` says of the passes.
+  template <class Value>
+  AffineSeconds of_all(Value value) const {
+    AffineSeconds result{.base = base, .few = static_cast<int>(by_layers.size()), .of_few = {}};
+    for (std::size_t i = 0; i < by_layers.size(); ++i) result.of_few[i] = value(by_layers[i]);
+    return result;
+  }
+  template <class Value>
+  AffineSeconds of(std::size_t pass, Value value) const {
+    return of_all([&](const std::vector<PassTiming>& passes) { return value(passes[pass]); });
+  }
+};
+
+PassTime pass_time(const Timings& timings, std::size_t pass) {
+  const auto of = [&](Seconds PassTiming::*part) {
+    return timings.of(pass, [=](const PassTiming& timing) { return timing.*part; });
   };
-  return {.makespan = {.device = affine(fewer, a.makespan, b.makespan),
-                       .host = affine(fewer, a.issued, b.issued)},
-          .compute = affine(fewer, a.compute, b.compute),
-          .recompute = affine(fewer, a.recompute, b.recompute),
+  const auto waits = [&](core::SpanKind kind) {
+    return timings.of(pass, [=](const PassTiming& timing) {
+      return timing.waits[static_cast<std::size_t>(kind)];
+    });
+  };
+  return {.makespan = {.device = of(&PassTiming::makespan), .host = of(&PassTiming::issued)},
+          .compute = of(&PassTiming::compute),
+          .recompute = of(&PassTiming::recompute),
           .waits = {.tensor = waits(core::SpanKind::TensorCommunication),
                     .context = waits(core::SpanKind::ContextCommunication),
                     .gather = waits(core::SpanKind::ParameterGather),
                     .data = waits(core::SpanKind::DataCommunication)}};
 }
 
-GradientTimes gradient_times(int fewer, const PassTiming& a, const PassTiming& b) {
-  const auto before_end = [](const PassTiming& time, const std::optional<Seconds>& complete) {
-    return complete ? time.makespan - *complete : Seconds(0);
+GradientTimes gradient_times(const Timings& timings) {
+  const std::vector<PassTiming>& two = timings.by_layers[1];
+  const std::size_t last = two.size() - 1;
+  const auto before_end = [&](std::optional<Seconds> PassTiming::*part) {
+    return timings.of(last, [=](const PassTiming& timing) {
+      return timing.*part ? timing.makespan - *(timing.*part) : Seconds(0);
+    });
   };
-  const Seconds first = before_end(a, a.first_layer);
-  return {.embedding = before_end(a, a.embedding),
-          .first_layer = first,
-          .per_layer = before_end(a, a.second_layer) - first,
-          .head = affine(fewer, before_end(a, a.head), before_end(b, b.head))};
+  const auto complete = [&](const std::optional<Seconds>& layer) {
+    return layer.value_or(two[last].makespan);
+  };
+  return {.embedding = before_end(&PassTiming::embedding),
+          .head = before_end(&PassTiming::head),
+          .first_layer = before_end(&PassTiming::first_layer),
+          .per_layer = complete(two[last].first_layer) - complete(two[last].second_layer)};
+}
+
+/// How long a stream is busy in all passes.
+AffineSeconds busy(const Timings& timings, core::Stream stream) {
+  return timings.of_all([=](const std::vector<PassTiming>& passes) {
+    Seconds all;
+    for (const PassTiming& pass : passes) all += pass.busy[static_cast<std::size_t>(stream)];
+    return all;
+  });
 }
 
 /// Applies `combine` to each part of two memories.
@@ -75,28 +106,41 @@ PassMemory StageProfile::memory(int layers) const {
 Seconds GradientTimes::before_end(StagePart part, int layers) const {
   switch (part.kind) {
     case StagePart::Kind::Embedding:
-      return embedding;
+      return embedding.at(layers);
     case StagePart::Kind::Layer:
-      return first_layer + per_layer * part.layer;
+      return first_layer.at(layers) + per_layer * part.layer;
     case StagePart::Kind::Head:
       return head.at(layers);
   }
   core::check_failed("StagePart", "unknown part", __FILE__, __LINE__);
 }
 
+Seconds StageProfile::held_up(int layers) const {
+  const Seconds all = forward.makespan.device.at(layers) + backward.makespan.device.at(layers) +
+                      weight_grad.makespan.device.at(layers);
+  const Seconds longest = std::max(gathering.at(layers), reducing.at(layers));
+  return std::max(longest - all, Seconds(0));
+}
+
+Seconds StageProfile::backward_pass(int layers) const {
+  return std::max(backward.makespan.at(layers),
+                  backward.makespan.device.at(layers) + held_up(layers));
+}
+
 Seconds StageProfile::passes(int layers) const {
-  return forward.makespan.at(layers) + backward.makespan.at(layers) +
-         weight_grad.makespan.at(layers);
+  return forward.makespan.at(layers) + backward_pass(layers) + weight_grad.makespan.at(layers);
 }
 
 Seconds StageProfile::device_passes(int layers) const {
   return forward.makespan.device.at(layers) + backward.makespan.device.at(layers) +
-         weight_grad.makespan.device.at(layers);
+         held_up(layers) + weight_grad.makespan.device.at(layers);
 }
 
 Seconds StageProfile::waits(AffineSeconds Waits::*kind, int layers) const {
-  return (forward.waits.*kind).at(layers) + (backward.waits.*kind).at(layers) +
-         (weight_grad.waits.*kind).at(layers);
+  const Seconds within = (forward.waits.*kind).at(layers) + (backward.waits.*kind).at(layers) +
+                         (weight_grad.waits.*kind).at(layers);
+  const bool gathers = gathering.at(layers) > reducing.at(layers);
+  return kind == (gathers ? &Waits::gather : &Waits::data) ? within + held_up(layers) : within;
 }
 
 core::DensePlan passes_alone(const core::DensePlan& plan) {
@@ -125,20 +169,22 @@ core::DensePlan passes_structure_alone(const core::DensePlan& plan) {
 
 PassStructure::PassStructure(const core::DensePlan& plan, StageEnds ends, const core::Model& model,
                              const core::Job& job)
-    : base(plan.recompute_layers.value_or(0)),
-      one(lowered_stage(plan, ends, base + 1, model, job)),
-      two(lowered_stage(plan, ends, base + 2, model, job)),
-      three(lowered_stage(plan, ends, base + 3, model, job)) {}
+    : base(plan.recompute_layers.value_or(0)) {
+  const int few = plan.sharding_stage > 1 ? 4 : 3;
+  for (int beyond = 1; beyond <= few; ++beyond) {
+    stages.push_back(lowered_stage(plan, ends, base + beyond, model, job));
+  }
+}
 
 StagePasses::StagePasses(const core::DensePlan& plan, StageEnds ends,
                          const PassStructure& structure, const core::Model& model,
                          const core::Job& job, const core::Device& device)
-    : ends_(ends),
-      base_(structure.base),
-      outliner_(device, job.precision),
-      one_(lowered(base_ + 1, structure.one, plan, model, job)),
-      two_(lowered(base_ + 2, structure.two, plan, model, job)),
-      three_(lowered(base_ + 3, structure.three, plan, model, job)) {}
+    : ends_(ends), base_(structure.base), outliner_(device, job.precision) {
+  int layers = base_;
+  for (const core::Role& like : structure.stages) {
+    stages_.push_back(lowered(++layers, like, plan, model, job));
+  }
+}
 
 StagePasses::Layers StagePasses::lowered(int layers, const core::Role& like,
                                          const core::DensePlan& plan, const core::Model& model,
@@ -152,28 +198,28 @@ StageProfile StagePasses::profile(int microbatch, const PlanGroups& groups,
                                   const FabricCost& fabric, TensorBlocking blocking) const {
   const int scale = microbatch / microbatch_;
   const std::vector<Seconds> durations = outliner_.durations(scale, groups, fabric);
-  const auto times = [&](const StageOutline& outline) {
-    std::vector<PassTiming> of_passes;
-    for (const PassOutline& pass : outline.passes) {
+  Timings timings{base_, {}};
+  for (const Layers& stage : stages_) {
+    std::vector<PassTiming>& of_passes = timings.by_layers.emplace_back();
+    for (const PassOutline& pass : stage.outline.passes) {
       of_passes.push_back(timing_of(pass, durations, blocking));
     }
-    return of_passes;
-  };
-  const std::vector<PassTiming> of_two = times(two_.outline);
-  const std::vector<PassTiming> of_three = times(three_.outline);
-  const int fewer = base_ + 2;
+  }
+  const std::vector<PassTiming>& two = timings.by_layers[1];
   StageProfile profile;
   profile.base = base_;
-  profile.forward = pass_time(fewer, of_two[0], of_three[0]);
-  profile.backward = pass_time(fewer, of_two[1], of_three[1]);
-  if (of_two.size() > 2) profile.weight_grad = pass_time(fewer, of_two[2], of_three[2]);
-  profile.gradients = gradient_times(fewer, of_two.back(), of_three.back());
-  if (!ends_.last) profile.ahead = of_two[1].ahead;
-  profile.message = two_.outline.message.at(scale);
-  profile.memory_of_one = one_.memory.at(scale);
-  profile.memory_of_two = two_.memory.at(scale);
+  profile.forward = pass_time(timings, 0);
+  profile.backward = pass_time(timings, 1);
+  if (two.size() > 2) profile.weight_grad = pass_time(timings, 2);
+  profile.gathering = busy(timings, core::Stream::Gather);
+  profile.reducing = busy(timings, core::Stream::Data);
+  profile.gradients = gradient_times(timings);
+  if (!ends_.last) profile.ahead = two[1].ahead;
+  profile.message = stages_[1].outline.message.at(scale);
+  profile.memory_of_one = stages_[0].memory.at(scale);
+  profile.memory_of_two = stages_[1].memory.at(scale);
   profile.memory_per_layer =
-      combined(three_.memory.at(scale), profile.memory_of_two,
+      combined(stages_[2].memory.at(scale), profile.memory_of_two,
                [](const MemoryByTerm& a, const MemoryByTerm& b) { return a + b * -1.0; });
   return profile;
 }

@@ -4,12 +4,16 @@
 // lowered once, with the smallest microbatch; what it costs with another, or with its groups placed
 // otherwise, is arithmetic over what was read off (costmodel/pass_outline.h, pass_memory.h).
 //
-// All of it is affine in the stage's number of layers, since layers repeat: the stage is lowered
-// with two and three layers and the difference is one layer. (Memory alone is other with a single
-// layer: buffers that recompute shares between layers are then free earlier.) Where only the first r
+// All of it is soon affine in the stage's number of layers, since layers repeat: the stage is lowered
+// with one, two and three layers, and each further one is as the third. (With a single layer buffers
+// are free earlier that layers share. In ZeRO stages 2 and 3 layers take buffers in turns of two, so
+// there it is the fourth layer that all others are like.) Where only the first r
 // layers recompute, the layers that repeat are those beyond them, of which each stage has some.
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <vector>
 
 #include "core/job.h"
 #include "core/model.h"
@@ -24,10 +28,21 @@
 
 namespace orrery::costmodel {
 
-/// fixed + layers · per_layer.
+/// By the number of layers beyond the base: of the first few, and from then on one more like the last.
 struct AffineSeconds {
-  core::Seconds fixed, per_layer;
-  core::Seconds at(int layers) const { return fixed + per_layer * layers; }
+  int base = 0;
+  int few = 1;
+  std::array<core::Seconds, 4> of_few{};
+  core::Seconds at(int layers) const {
+    const int beyond = layers - base;
+    if (beyond <= few) return of(beyond);
+    return of(few) + (of(few) - of(few - 1)) * (beyond - few);
+  }
+
+ private:
+  core::Seconds of(int beyond) const {
+    return beyond < 1 ? core::Seconds(0) : of_few[static_cast<std::size_t>(beyond - 1)];
+  }
 };
 
 /// The longer of what the device needs and what the host needs to issue its kernels
@@ -54,9 +69,9 @@ struct PassTime {
 
 /// How long before the end of a microbatch's last pass the gradients of a part are complete.
 struct GradientTimes {
-  core::Seconds embedding;
-  core::Seconds first_layer, per_layer;  ///< Of layer l: first_layer + l · per_layer.
-  AffineSeconds head;
+  AffineSeconds embedding, head;
+  AffineSeconds first_layer;
+  core::Seconds per_layer;  ///< Of layer l: first_layer + l · per_layer.
   core::Seconds before_end(StagePart, int layers) const;
 };
 
@@ -64,12 +79,18 @@ struct StageProfile {
   int base = 0;  ///< r.
   PassTime forward, backward;
   PassTime weight_grad;  ///< Zero unless the backward pass is split.
+  /// How long parameters are gathered, and gradients summed, in all passes of a microbatch.
+  AffineSeconds gathering, reducing;
   GradientTimes gradients;
   core::Seconds ahead;  ///< Recomputation before backward needs the next chunk's gradient.
   core::Bytes message;  ///< One activation (or gradient) sent to a neighbouring stage.
   PassMemory memory_of_one, memory_of_two, memory_per_layer;
 
   PassMemory memory(int layers) const;
+  /// By how much the backward pass is longer because one of the two takes longer than all passes:
+  /// microbatch after microbatch a stage is not done sooner than any of its streams.
+  core::Seconds held_up(int layers) const;
+  core::Seconds backward_pass(int layers) const;
   /// All passes of one microbatch.
   core::Seconds passes(int layers) const;
   /// The same if the host took no time to issue them.
@@ -86,12 +107,12 @@ core::DensePlan passes_alone(const core::DensePlan&);
 /// ranks share.
 core::DensePlan passes_structure_alone(const core::DensePlan&);
 
-/// A stage of one chunk with one, two and three layers (beyond those that recompute alone).
+/// A stage of one chunk with one, two, three (and four) layers beyond those that recompute alone.
 struct PassStructure {
   /// @param plan  passes_structure_alone() of a plan.
   PassStructure(const core::DensePlan& plan, StageEnds, const core::Model&, const core::Job&);
-  int base = 0;  ///< r.
-  core::Role one, two, three;
+  int base = 0;                    ///< r.
+  std::vector<core::Role> stages;  ///< By layers, from one.
 };
 
 /// Such a stage, as costs are worked out from it.
@@ -119,7 +140,7 @@ class StagePasses {
   int base_ = 0;
   int microbatch_ = 1;  ///< That was lowered.
   StageOutliner outliner_;
-  Layers one_, two_, three_;  ///< Beyond the base.
+  std::vector<Layers> stages_;  ///< By layers beyond the base, from one.
 };
 
 }  // namespace orrery::costmodel
