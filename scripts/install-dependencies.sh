@@ -4,6 +4,7 @@
 #
 #   scripts/install-dependencies.sh               what building and running needs
 #   scripts/install-dependencies.sh --developer   and what scripts/format.sh and tidy.sh need
+#   scripts/install-dependencies.sh --rivals      and the programs that bench/ compares with
 set -euo pipefail
 
 packages=(
@@ -26,8 +27,9 @@ packages=(
 case "${1:-}" in
   "") ;;
   --developer) packages+=(clang-format clang-tidy) ;;
+  --rivals) packages+=(libsimgrid-dev) ;;
   *)
-    echo "usage: $0 [--developer]" >&2
+    echo "usage: $0 [--developer | --rivals]" >&2
     exit 2
     ;;
 esac

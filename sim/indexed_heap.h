@@ -40,13 +40,20 @@ class IndexedHeap {
     }
   }
 
-  void remove_least() {
-    place_[static_cast<std::size_t>(heap_.front().index)].reset();
+  void remove_least() { remove(heap_.front().index); }
+
+  /// Does nothing where `index` is no member.
+  void remove(int index) {
+    const auto i = static_cast<std::size_t>(index);
+    if (i >= place_.size() || !place_[i]) return;
+    const std::size_t at = *place_[i];
+    place_[i].reset();
     const Entry last = heap_.back();
     heap_.pop_back();
-    if (heap_.empty()) return;
-    put(0, last);
-    sink(0);
+    if (at == heap_.size()) return;
+    put(at, last);
+    rise(at);
+    sink(*place_[static_cast<std::size_t>(last.index)]);
   }
 
  private:

@@ -372,7 +372,7 @@ void Interpreter::end_meeting(int m) {
 
 void Interpreter::start_flow(const std::vector<LinkUse>& uses, double amount,
                              std::optional<double> bound, FlowOwner owner) {
-  const FlowId id = network_.start(now_, uses, amount, bound);
+  const FlowId id = network_.start(uses, amount, bound);
   if (id.index() >= flow_owners_.size()) flow_owners_.resize(id.index() + 1);
   flow_owners_[id.index()] = owner;
 }

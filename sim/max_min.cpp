@@ -12,102 +12,194 @@ namespace {
 // together here too, and equal flows get equal rates. Some hundred roundings of 2^-53.
 constexpr double kSameLevel = 1e-13;
 
+// Relative rounding that sums of many rates may show above a capacity.
+constexpr double kRounding = 1e-9;
+
+double sum_of_weights(const std::vector<FairShares::Sharer>& sharers) {
+  double sum = 0;
+  for (const FairShares::Sharer& sharer : sharers) sum += sharer.weight;
+  return sum;
+}
+
 }  // namespace
 
-void MaxMinProblem::clear() {
-  capacity.clear();
-  flow_begin.assign(1, 0);
-  uses.clear();
-  bound.clear();
+FairShares::FairShares(const std::vector<double>& capacities)
+    : links_(capacities.size()),
+      level_(capacities.size(), kEmpty),
+      filling_(capacities.size()),
+      islands_(capacities.size()),
+      island_seen_(capacities.size(), 0) {
+  for (std::size_t l = 0; l < capacities.size(); ++l) links_[l].capacity = capacities[l];
 }
 
-int MaxMinProblem::add_link(double link_capacity) {
-  capacity.push_back(link_capacity);
-  return static_cast<int>(capacity.size()) - 1;
+/// Nothing changes below a rate of a flow that came or went; flows of the same level change together.
+void FairShares::touch(int l, double rate) {
+  touched_.push_back(l);
+  floor_ = std::min(floor_, rate * (1 - 10 * kSameLevel));
 }
 
-int MaxMinProblem::add_flow(const std::vector<LinkUse>& flow_uses,
-                            std::optional<double> flow_bound) {
-  uses.insert(uses.end(), flow_uses.begin(), flow_uses.end());
-  flow_begin.push_back(static_cast<int>(uses.size()));
-  bound.push_back(flow_bound);
-  return flows() - 1;
-}
-
-void MaxMinSolver::prepare(const MaxMinProblem& problem) {
-  const std::size_t flows = problem.bound.size();
-  const std::size_t links = problem.capacity.size();
-  rates_.assign(flows, 0.0);
-  fixed_.assign(flows, 0);
-  left_ = problem.capacity;
-  moving_weight_.assign(links, 0.0);
-  moving_.assign(links, 0);
-  for (const LinkUse& use : problem.uses) {
-    ORRERY_CHECK(use.weight > 0, "a flow uses a link with no weight");
-    moving_weight_[static_cast<std::size_t>(use.link)] += use.weight;
-    ++moving_[static_cast<std::size_t>(use.link)];
+void FairShares::add(int f, const std::vector<LinkUse>& uses, std::optional<double> bound) {
+  ORRERY_CHECK(bound || !uses.empty(), "a flow has neither a link nor a bound");
+  const auto index = static_cast<std::size_t>(f);
+  if (index >= few_.size()) {
+    few_.resize(index + 1);
+    many_.resize(index + 1);
+    bound_.resize(index + 1);
+    briefs_.resize(index + 1);
   }
-  sharers_begin_.assign(links + 1, 0);
-  for (std::size_t l = 0; l < links; ++l) sharers_begin_[l + 1] = sharers_begin_[l] + moving_[l];
-  sharers_.resize(problem.uses.size());
-  std::vector<int> next(sharers_begin_.begin(), sharers_begin_.end() - 1);
-  for (std::size_t f = 0; f < flows; ++f) {
-    for (int u = problem.flow_begin[f]; u < problem.flow_begin[f + 1]; ++u) {
-      const LinkUse& use = problem.uses[static_cast<std::size_t>(u)];
-      int& at = next[static_cast<std::size_t>(use.link)];
-      sharers_[static_cast<std::size_t>(at++)] = {static_cast<int>(f), use.weight};
+  auto& few = few_[index].uses;
+  few = {LinkUse{Few::kNone, 0}, LinkUse{Few::kNone, 0}};
+  if (uses.size() <= few.size()) {
+    std::copy(uses.begin(), uses.end(), few.begin());
+  } else {
+    few[0].link = Few::kMany;
+  }
+  many_[index] = &uses;
+  bound_[index] = bound;
+  briefs_[index] = {};
+  if (uses.empty()) loose_.push_back(f);
+  for (const LinkUse& use : uses) {
+    ORRERY_CHECK(use.weight > 0, "a flow uses a link with no weight");
+    Link& l = link(use.link);
+    l.sharers.push_back({f, use.weight});
+    l.weight += use.weight;
+    if (use.weight != 1) ++l.unlike_one;
+    if (bound) ++l.bounded;
+    // No link is full before all its flows have as much as this.
+    touch(use.link, l.capacity / l.weight);
+  }
+  if (uses.empty()) return;
+  if (bound) touch(uses.front().link, *bound);
+  for (const LinkUse& use : uses) islands_.join(uses.front().link, use.link);
+  islands_.enter(uses.front().link);
+}
+
+void FairShares::remove(int f) {
+  // One that never had a rate leaves things as they were before it came.
+  const double was = brief(f).stop == kNew ? 0.0 : rate(f);
+  for (const LinkUse& use : uses(f)) {
+    Link& l = link(use.link);
+    const auto at = std::find_if(l.sharers.begin(), l.sharers.end(),
+                                 [f](const Sharer& sharer) { return sharer.flow == f; });
+    *at = l.sharers.back();
+    l.sharers.pop_back();
+    l.weight -= use.weight;
+    // Less than what was taken away: rounding may be much of it.
+    if (l.weight < use.weight) l.weight = sum_of_weights(l.sharers);
+    if (use.weight != 1) --l.unlike_one;
+    if (bound_[static_cast<std::size_t>(f)]) --l.bounded;
+    touch(use.link, was);
+  }
+  if (uses(f).empty()) {
+    std::erase(loose_, f);
+  } else {
+    islands_.leave(uses(f).front().link);
+  }
+}
+
+std::optional<int> FairShares::bottleneck(int f) const {
+  const int stop = briefs_[static_cast<std::size_t>(f)].stop;
+  if (stop < 0) return std::nullopt;
+  return stop;
+}
+
+/// Joins the links of an island by the flows that are there now.
+void FairShares::look_anew(int island) {
+  for (const int l : islands_.dissolve(island)) {
+    for (const Sharer& sharer : link(l).sharers) {
+      const std::span<const LinkUse> all = uses(sharer.flow);
+      if (all.front().link != l) continue;
+      for (const LinkUse& use : all) islands_.join(l, use.link);
+      islands_.enter(l);
     }
   }
+}
+
+/// The links that a change may reach.
+void FairShares::collect_component() {
+  component_.clear();
+  for (const int l : touched_) {
+    if (islands_.stale(islands_.of(l))) look_anew(islands_.of(l));
+  }
+  for (const int l : touched_) {
+    const auto island = static_cast<std::size_t>(islands_.of(l));
+    if (island_seen_[island] == round_) continue;
+    island_seen_[island] = round_;
+    for (const int member : islands_.links(islands_.of(l))) {
+      if (level(member) >= floor_) component_.push_back(member);
+    }
+  }
+}
+
+void FairShares::begin_filling() {
   heap_.clear();
-  for (std::size_t l = 0; l < links; ++l) {
-    if (moving_[l] > 0) heap_.emplace_back(left_[l] / moving_weight_[l], static_cast<int>(l));
-  }
-  std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
   bounds_.clear();
-  for (std::size_t f = 0; f < flows; ++f) {
-    if (problem.bound[f]) bounds_.emplace_back(*problem.bound[f], static_cast<int>(f));
+  const double floor = floor_;
+  for (const int l : component_) {
+    Filling one{.left = link(l).capacity};
+    for (const Sharer& sharer : link(l).sharers) {
+      Brief& of = brief(sharer.flow);
+      if (of.rate < floor) {
+        one.left -= sharer.weight * of.rate;
+        of.stopped = round_;
+        continue;
+      }
+      one.moving_weight += sharer.weight;
+      ++one.moving;
+      if (link(l).bounded > 0 && bound_[static_cast<std::size_t>(sharer.flow)]) {
+        bounds_.emplace_back(*bound_[static_cast<std::size_t>(sharer.flow)], sharer.flow);
+      }
+    }
+    filling(l) = one;
+    if (one.moving > 0) heap_.emplace_back(one.left / one.moving_weight, l);
   }
+  for (const int l : component_) level_[static_cast<std::size_t>(l)] = kEmpty;
+  if (!fills_at_once()) std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
   std::sort(bounds_.begin(), bounds_.end());
 }
 
-void MaxMinSolver::fix(const MaxMinProblem& problem, int flow, double rate) {
-  const auto f = static_cast<std::size_t>(flow);
-  rates_[f] = rate;
-  fixed_[f] = 1;
-  for (int u = problem.flow_begin[f]; u < problem.flow_begin[f + 1]; ++u) {
-    const LinkUse& use = problem.uses[static_cast<std::size_t>(u)];
-    const auto l = static_cast<std::size_t>(use.link);
-    left_[l] -= use.weight * rate;
-    moving_weight_[l] -= use.weight;
-    --moving_[l];
+void FairShares::stop(int f, double rate, int at) {
+  Brief& one = brief(f);
+  one.stopped = round_;
+  one.rate = rate;
+  for (const LinkUse& use : uses(f)) {
+    if (use.link == at) continue;  // All its flows stop: fill_up() takes them off together.
+    Filling& l = filling(use.link);
+    l.left -= use.weight * rate;
+    l.moving_weight -= use.weight;
+    --l.moving;
   }
+  if (one.stop == at) return;
+  one.stop = at;
+  moved_.push_back(f);
 }
 
-/// s_l with the moving flows' weights added anew: subtraction leaves nothing exact of a small rest.
-double MaxMinSolver::exact_level(int link) const {
-  const auto l = static_cast<std::size_t>(link);
+/// s_l with the moving flows' weights added anew: subtraction leaves nothing exact of a small rest,
+/// unless all are 1.
+double FairShares::exact_level(int l) const {
+  const Link& one = links_[static_cast<std::size_t>(l)];
+  const Filling& now = filling_[static_cast<std::size_t>(l)];
+  if (one.unlike_one == 0) return now.left / now.moving;
   double weight = 0;
-  for (int s = sharers_begin_[l]; s < sharers_begin_[l + 1]; ++s) {
-    const Sharer& sharer = sharers_[static_cast<std::size_t>(s)];
-    if (!fixed_[static_cast<std::size_t>(sharer.flow)]) weight += sharer.weight;
+  for (const Sharer& sharer : one.sharers) {
+    if (moves(sharer.flow)) weight += sharer.weight;
   }
-  return left_[l] / weight;
+  return now.left / weight;
 }
 
 /// The link on top of the heap once its entry is fresh; it stays there.
-std::optional<std::pair<double, int>> MaxMinSolver::next_full_link() {
+std::optional<std::pair<double, int>> FairShares::next_full_link() {
   while (!heap_.empty()) {
-    const auto [pushed, link] = heap_.front();
-    if (moving_[static_cast<std::size_t>(link)] == 0) {
+    const auto [pushed, l] = heap_.front();
+    if (filling(l).moving == 0) {
       std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
       heap_.pop_back();
       continue;
     }
-    const auto l = static_cast<std::size_t>(link);
-    double level = left_[l] / moving_weight_[l];
+    double level = filling(l).left / filling(l).moving_weight;
     if (level <= pushed * (1 + kSameLevel)) {
-      level = exact_level(link);
-      if (level <= pushed * (1 + kSameLevel)) return std::pair(level, link);
+      level = exact_level(l);
+      if (level <= pushed * (1 + kSameLevel)) return std::pair(level, l);
     }
     std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
     heap_.back().first = level;
@@ -116,34 +208,67 @@ std::optional<std::pair<double, int>> MaxMinSolver::next_full_link() {
   return std::nullopt;
 }
 
-const std::vector<double>& MaxMinSolver::solve(const MaxMinProblem& problem) {
-  prepare(problem);
+/// Stops all flows that a link still has.
+void FairShares::fill_up(int l, double level) {
+  level_[static_cast<std::size_t>(l)] = level;
+  for (const Sharer& sharer : link(l).sharers) {
+    if (moves(sharer.flow)) stop(sharer.flow, level, l);
+  }
+  Filling& full = filling(l);
+  full.left -= level * full.moving_weight;
+  full.moving_weight = 0;
+  full.moving = 0;
+}
+
+/// Whether all links are full together, as in a collective of equals: no order among them then.
+bool FairShares::fills_at_once() const {
+  return bounds_.empty() && std::all_of(heap_.begin(), heap_.end(), [&](const auto& entry) {
+           return entry.first == heap_.front().first;
+         });
+}
+
+void FairShares::fill() {
+  if (fills_at_once()) {
+    for (const auto& [level, l] : heap_) {
+      if (filling(l).moving > 0) fill_up(l, level);
+    }
+    return;
+  }
   double level = 0;
   std::size_t next_bound = 0;
   for (;;) {
-    while (next_bound < bounds_.size() &&
-           fixed_[static_cast<std::size_t>(bounds_[next_bound].second)]) {
-      ++next_bound;
-    }
+    while (next_bound < bounds_.size() && !moves(bounds_[next_bound].second)) ++next_bound;
     const auto full = next_full_link();
     const bool bounded = next_bound < bounds_.size();
-    if (!full && !bounded) break;
+    if (!full && !bounded) return;
     if (bounded && (!full || bounds_[next_bound].first <= full->first)) {
       level = std::max(level, bounds_[next_bound].first);
-      fix(problem, bounds_[next_bound].second, bounds_[next_bound].first);
+      stop(bounds_[next_bound].second, bounds_[next_bound].first, kBound);
       continue;
     }
     if (full->first > level * (1 + kSameLevel)) level = full->first;
-    const auto l = static_cast<std::size_t>(full->second);
-    for (int s = sharers_begin_[l]; s < sharers_begin_[l + 1]; ++s) {
-      const int flow = sharers_[static_cast<std::size_t>(s)].flow;
-      if (!fixed_[static_cast<std::size_t>(flow)]) fix(problem, flow, level);
-    }
+    fill_up(full->second, level);
   }
-  for (std::size_t f = 0; f < fixed_.size(); ++f) {
-    ORRERY_CHECK(fixed_[f], "a flow has neither a link nor a bound");
+}
+
+void FairShares::check_capacities() const {
+  for (const int l : component_) {
+    const auto i = static_cast<std::size_t>(l);
+    ORRERY_CHECK(filling_[i].left >= -kRounding * links_[i].capacity, "a link above its capacity");
   }
-  return rates_;
+}
+
+void FairShares::solve() {
+  ++round_;
+  moved_.clear();
+  collect_component();
+  touched_.clear();
+  for (const int f : loose_) stop(f, *bound_[static_cast<std::size_t>(f)], kBound);
+  loose_.clear();
+  begin_filling();
+  floor_ = kEmpty;
+  fill();
+  check_capacities();
 }
 
 }  // namespace orrery::sim

@@ -5,18 +5,13 @@
 #include "core/error.h"
 
 namespace orrery::sim {
-namespace {
 
-// Relative rounding that sums of many rates may show above a capacity.
-constexpr double kRounding = 1e-9;
+using core::Seconds;
 
-}  // namespace
+Network::Network(const std::vector<double>& capacities)
+    : shares_(capacities), stopped_(capacities.size()), carried_(capacities.size(), 0.0) {}
 
-Network::Network(std::vector<double> capacities) : links_(capacities.size()) {
-  for (std::size_t l = 0; l < capacities.size(); ++l) links_[l].capacity = capacities[l];
-}
-
-FlowId Network::start(core::Seconds now, const std::vector<LinkUse>& uses, double amount,
+FlowId Network::start(const std::vector<LinkUse>& uses, double amount,
                       std::optional<double> bound) {
   ORRERY_CHECK(amount > 0, "a flow of nothing");
   int slot = static_cast<int>(flows_.size());
@@ -26,140 +21,127 @@ FlowId Network::start(core::Seconds now, const std::vector<LinkUse>& uses, doubl
     slot = free_.back();
     free_.pop_back();
   }
-  Flow& flow = flows_[static_cast<std::size_t>(slot)];
-  flow.uses = &uses;
-  flow.amount = flow.left = amount;
-  flow.rate = 0;
-  flow.since = now;
-  flow.bound = bound;
-  flow.active = true;
-  for (const LinkUse& use : uses) {
-    links_[static_cast<std::size_t>(use.link)].flows.push_back(slot);
-  }
-  touched_.push_back(slot);
+  flow(slot) = {.uses = &uses, .amount = amount, .stopped_by = {}, .left = amount};
+  shares_.add(slot, uses, bound);
   return FlowId(slot);
 }
 
-/// One flow of each link suffices: the others are found through the link.
-void Network::touch(const Flow& flow) {
-  for (const LinkUse& use : *flow.uses) {
-    const LinkState& link = links_[static_cast<std::size_t>(use.link)];
-    if (!link.flows.empty()) touched_.push_back(link.flows.front());
+bool Network::later(const Place& a, const Place& b) {
+  return a.ends_at > b.ends_at || (a.ends_at == b.ends_at && a.flow > b.flow);
+}
+
+void Network::advance(Stopped& link, Seconds now) {
+  link.served += link.rate * (now - link.since).value;
+  link.since = now;
+}
+
+/// Takes a flow from where it was stopped, which has been advanced; what is left of it.
+double Network::leave(int f, Seconds now) {
+  Flow& one = flow(f);
+  if (!one.stopped_by) {
+    ends_.remove(key_alone(f));
+    return std::max(0.0, one.left - one.rate * (now - one.since).value);
+  }
+  Stopped& link = stopped(*one.stopped_by);
+  --link.flows;
+  one.joined = ++joins_;  // Its place there is stale.
+  return std::max(0.0, one.ends_at - link.served);
+}
+
+void Network::join(int f, double left, Seconds now) {
+  Flow& one = flow(f);
+  one.stopped_by = shares_.bottleneck(f);
+  if (!one.stopped_by) {
+    one.left = left;
+    one.since = now;
+    one.rate = shares_.rate(f);
+    ends_.set(key_alone(f), now.value + left / one.rate);
+    return;
+  }
+  Stopped& link = stopped(*one.stopped_by);
+  one.joined = ++joins_;
+  one.ends_at = link.served + left;
+  ++link.flows;
+  link.places.push_back({one.ends_at, f, one.joined});
+  std::push_heap(link.places.begin(), link.places.end(), later);
+}
+
+void Network::drop_stale(Stopped& link) {
+  const auto stale = [this](const Place& place) { return flow(place.flow).joined != place.joined; };
+  const auto live = static_cast<std::size_t>(link.flows);
+  // Flows that came and went must not make the heap long.
+  constexpr std::size_t kSlack = 16;
+  if (link.places.size() > 2 * live + kSlack) {
+    std::erase_if(link.places, stale);
+    std::make_heap(link.places.begin(), link.places.end(), later);
+  }
+  while (!link.places.empty() && stale(link.places.front())) {
+    std::pop_heap(link.places.begin(), link.places.end(), later);
+    link.places.pop_back();
   }
 }
 
-/// Flows and links that a change at `touched_` may reach, breadth first.
-void Network::collect_component() {
-  ++round_;
-  component_flows_.clear();
-  component_links_.clear();
-  const auto reach = [this](int slot) {
-    Flow& flow = flows_[static_cast<std::size_t>(slot)];
-    if (!flow.active || flow.seen == round_) return;
-    flow.seen = round_;
-    component_flows_.push_back(slot);
-  };
-  for (const int slot : touched_) reach(slot);
-  for (std::size_t i = 0; i < component_flows_.size(); ++i) {
-    const Flow& flow = flows_[static_cast<std::size_t>(component_flows_[i])];
-    for (const LinkUse& use : *flow.uses) {
-      LinkState& link = links_[static_cast<std::size_t>(use.link)];
-      if (link.seen == round_) continue;
-      link.seen = round_;
-      link.local = static_cast<int>(component_links_.size());
-      component_links_.push_back(use.link);
-      for (const int other : link.flows) reach(other);
-    }
+void Network::set_end(int l) {
+  Stopped& link = stopped(l);
+  drop_stale(link);
+  if (link.places.empty()) {
+    link.served = link.rate = 0;
+    ends_.remove(l);
+    return;
+  }
+  const double left = std::max(0.0, link.places.front().ends_at - link.served);
+  ends_.set(l, link.since.value + left / link.rate);
+}
+
+void Network::settle(Seconds now) {
+  if (settled()) return;
+  shares_.solve();
+  for (const int l : shares_.links()) advance(stopped(l), now);
+  for (const int f : shares_.moved()) join(f, leave(f, now), now);
+  for (const int l : shares_.links()) {
+    stopped(l).rate = shares_.level(l);
+    set_end(l);
   }
 }
 
-void Network::build_problem() {
-  problem_.clear();
-  for (const int l : component_links_) {
-    problem_.capacity.push_back(links_[static_cast<std::size_t>(l)].capacity);
-  }
-  for (const int slot : component_flows_) {
-    const Flow& flow = flows_[static_cast<std::size_t>(slot)];
-    for (const LinkUse& use : *flow.uses) {
-      problem_.uses.push_back({links_[static_cast<std::size_t>(use.link)].local, use.weight});
-    }
-    problem_.flow_begin.push_back(static_cast<int>(problem_.uses.size()));
-    problem_.bound.push_back(flow.bound);
-  }
-}
-
-void Network::apply(core::Seconds now, const std::vector<double>& rates) {
-  for (std::size_t i = 0; i < rates.size(); ++i) {
-    const int slot = component_flows_[i];
-    Flow& flow = flows_[static_cast<std::size_t>(slot)];
-    if (flow.rate == rates[i]) continue;
-    flow.left = std::max(0.0, flow.left - flow.rate * (now - flow.since).value);
-    flow.since = now;
-    flow.rate = rates[i];
-    ends_.set(slot, now.value + flow.left / flow.rate);
-  }
-}
-
-void Network::check_capacities(const std::vector<double>& rates) {
-  loads_.assign(problem_.capacity.size(), 0.0);
-  for (std::size_t f = 0; f < rates.size(); ++f) {
-    for (int u = problem_.flow_begin[f]; u < problem_.flow_begin[f + 1]; ++u) {
-      const LinkUse& use = problem_.uses[static_cast<std::size_t>(u)];
-      loads_[static_cast<std::size_t>(use.link)] += use.weight * rates[f];
-    }
-  }
-  for (std::size_t l = 0; l < loads_.size(); ++l) {
-    ORRERY_CHECK(loads_[l] <= problem_.capacity[l] * (1 + kRounding), "a link above its capacity");
-  }
-}
-
-void Network::settle(core::Seconds now) {
-  if (touched_.empty()) return;
-  collect_component();
-  touched_.clear();
-  build_problem();
-  const std::vector<double>& rates = solver_.solve(problem_);
-  check_capacities(rates);
-  apply(now, rates);
-}
-
-std::optional<core::Seconds> Network::next_end() const {
+std::optional<Seconds> Network::next_end() const {
   if (ends_.empty()) return std::nullopt;
-  return core::Seconds(ends_.least().key);
+  return Seconds(ends_.least().key);
+}
+
+/// Ends the first flow that a link stops.
+int Network::take_first(int l, Seconds end) {
+  Stopped& link = stopped(l);
+  const int f = link.places.front().flow;
+  link.served = link.places.front().ends_at;
+  link.since = end;
+  --link.flows;
+  flow(f).joined = ++joins_;
+  set_end(l);
+  return f;
 }
 
 FlowId Network::end_next() {
   ORRERY_CHECK(!ends_.empty(), "no flow to end");
-  const int slot = ends_.least().index;
-  ends_.remove_least();
-  Flow& flow = flows_[static_cast<std::size_t>(slot)];
-  flow.active = false;
-  flow.rate = 0;
-  for (const LinkUse& use : *flow.uses) {
-    LinkState& link = links_[static_cast<std::size_t>(use.link)];
-    link.carried += use.weight * flow.amount;
-    const auto at = std::find(link.flows.begin(), link.flows.end(), slot);
-    *at = link.flows.back();
-    link.flows.pop_back();
+  const auto [end, key] = ends_.least();
+  const auto links = static_cast<int>(stopped_.size());
+  const bool of_link = key < links;
+  if (!of_link) ends_.remove_least();
+  const int f = of_link ? take_first(key, Seconds(end)) : key - links;
+  shares_.remove(f);
+  for (const LinkUse& use : *flow(f).uses) {
+    carried_[static_cast<std::size_t>(use.link)] += use.weight * flow(f).amount;
   }
-  touch(flow);
-  free_.push_back(slot);
-  return FlowId(slot);
+  free_.push_back(f);
+  return FlowId(f);
 }
-
-double Network::rate(FlowId id) const { return flows_[id.index()].rate; }
 
 double Network::load(int link) const {
   double sum = 0;
-  for (const int slot : links_[static_cast<std::size_t>(link)].flows) {
-    const Flow& flow = flows_[static_cast<std::size_t>(slot)];
-    const auto use = std::find_if(flow.uses->begin(), flow.uses->end(),
-                                  [link](const LinkUse& u) { return u.link == link; });
-    sum += use->weight * flow.rate;
+  for (const FairShares::Sharer& sharer : shares_.flows_on(link)) {
+    sum += sharer.weight * shares_.rate(sharer.flow);
   }
   return sum;
 }
-
-double Network::carried(int link) const { return links_[static_cast<std::size_t>(link)].carried; }
 
 }  // namespace orrery::sim

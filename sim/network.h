@@ -1,7 +1,11 @@
 #pragma once
 // Flows on capacities: bytes on links, core-seconds on the cores of a node. Rates are max-min fair
-// (sim/max_min.h) and change only where a flow starts or ends: the flows that share a link with it,
-// those that share one with them, and so on.
+// (sim/max_min.h) and change only where a flow starts or ends.
+//
+// Flows that one link stops have one rate, so they end in the order of what was left of them when they
+// joined: each link keeps what a flow that it has stopped all along would have been served, and a flow
+// ends when that has grown by what was left of it. A change of rates then costs a link no more than
+// an addition, however many flows it stops.
 
 #include <cstdint>
 #include <optional>
@@ -20,16 +24,15 @@ using FlowId = core::Id<struct FlowTag>;
 /// Use: start flows; settle() before time passes; take ended flows one by one.
 class Network {
  public:
-  explicit Network(std::vector<double> capacities);
+  explicit Network(const std::vector<double>& capacities);
 
   /// Starts a flow of `amount` > 0 whose rate x takes weight · x from each link of `uses` (each
   /// link once, kept by the caller until the flow ends), never faster than `bound`.
-  FlowId start(core::Seconds now, const std::vector<LinkUse>& uses, double amount,
-               std::optional<double> bound);
+  FlowId start(const std::vector<LinkUse>& uses, double amount, std::optional<double> bound);
 
   /// Gives the flows affected since the last call their new rates.
   void settle(core::Seconds now);
-  bool settled() const { return touched_.empty(); }
+  bool settled() const { return shares_.settled(); }
 
   /// When the next flow ends at the present rates. While not settled(), only an end at the present
   /// time is certain.
@@ -37,49 +40,58 @@ class Network {
   /// Ends that flow.
   FlowId end_next();
 
-  double rate(FlowId) const;
+  double rate(FlowId flow) const { return shares_.rate(flow.value); }
   /// Σ weight · rate over the link's flows.
   double load(int link) const;
   /// Σ weight · amount over the flows that have ended.
-  double carried(int link) const;
+  double carried(int link) const { return carried_[static_cast<std::size_t>(link)]; }
 
  private:
   struct Flow {
     const std::vector<LinkUse>* uses = nullptr;
     double amount = 0;
-    double left = 0;  // At `since`.
+    std::optional<int> stopped_by;  // A link.
+    std::uint64_t joined = 0;       // Names its Place there; stale places have an older one.
+    double ends_at = 0;             // What the link will have served.
+    // Of a flow that its bound stops, or that has no rate yet.
+    double left = 0;
     double rate = 0;
+    core::Seconds since = {};
+  };
+  struct Place {
+    double ends_at = 0;
+    int flow = 0;
+    std::uint64_t joined = 0;
+  };
+  /// The flows that a link stops.
+  struct Stopped {
+    double rate = 0;
+    double served = 0;  // At `since`.
     core::Seconds since;
-    std::optional<double> bound;
-    bool active = false;
-    std::uint32_t seen = 0;  // Last settle() that reached it.
-  };
-  struct LinkState {
-    double capacity = 0;
-    double carried = 0;
-    std::vector<int> flows;
-    std::uint32_t seen = 0;
-    int local = 0;  // Index in the problem of the settle() that reached it.
+    int flows = 0;
+    std::vector<Place> places;  // Heap, the first to end on top.
   };
 
-  void touch(const Flow&);
-  void collect_component();
-  void build_problem();
-  void apply(core::Seconds now, const std::vector<double>& rates);
-  void check_capacities(const std::vector<double>& rates);
+  static bool later(const Place& a, const Place& b);
+  Stopped& stopped(int link) { return stopped_[static_cast<std::size_t>(link)]; }
+  Flow& flow(int f) { return flows_[static_cast<std::size_t>(f)]; }
+  /// In ends_.
+  int key_alone(int f) const { return static_cast<int>(stopped_.size()) + f; }
 
-  std::vector<LinkState> links_;
+  void advance(Stopped&, core::Seconds now);
+  double leave(int flow, core::Seconds now);
+  void join(int flow, double left, core::Seconds now);
+  void drop_stale(Stopped&);
+  void set_end(int link);
+  int take_first(int link, core::Seconds end);
+
+  FairShares shares_;
+  std::vector<Stopped> stopped_;  // By link.
+  std::vector<double> carried_;
   std::vector<Flow> flows_;
   std::vector<int> free_;
-  std::vector<int> touched_;  // Flows started, or sharing a link with one that ended.
-  IndexedHeap ends_;          // When each flow ends at its present rate.
-
-  std::uint32_t round_ = 0;
-  std::vector<int> component_flows_;
-  std::vector<int> component_links_;
-  MaxMinProblem problem_;
-  MaxMinSolver solver_;
-  std::vector<double> loads_;  // By link of the problem.
+  std::uint64_t joins_ = 0;
+  IndexedHeap ends_;  // Links by when the first of their flows ends, then flows of their own.
 };
 
 }  // namespace orrery::sim

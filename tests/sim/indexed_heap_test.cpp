@@ -15,7 +15,11 @@ TEST(IndexedHeap, GivesTheLeastKeyAndThenTheLeastIndex) {
   IndexedHeap heap;
   std::map<int, double> plain;
   for (int round = 0; round < 20000; ++round) {
-    if (plain.empty() || random() % 3 != 0) {
+    if (random() % 4 == 0) {
+      const int index = static_cast<int>(random() % 250);
+      heap.remove(index);
+      plain.erase(index);
+    } else if (plain.empty() || random() % 3 != 0) {
       const int index = static_cast<int>(random() % 200);
       const double key = static_cast<double>(random() % 50);
       heap.set(index, key);

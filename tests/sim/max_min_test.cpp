@@ -8,7 +8,38 @@
 namespace orrery::sim {
 namespace {
 
-std::vector<double> solved(const MaxMinProblem& problem) { return MaxMinSolver().solve(problem); }
+/// Flows as rows of `uses`: flow f has uses[flow_begin[f] .. flow_begin[f+1]), each link once.
+struct MaxMinProblem {
+  std::vector<double> capacity;  // By link.
+  std::vector<int> flow_begin = {0};
+  std::vector<LinkUse> uses;
+  std::vector<std::optional<double>> bound;  // By flow.
+
+  int add_link(double link_capacity) {
+    capacity.push_back(link_capacity);
+    return static_cast<int>(capacity.size()) - 1;
+  }
+  void add_flow(const std::vector<LinkUse>& flow_uses, std::optional<double> flow_bound) {
+    uses.insert(uses.end(), flow_uses.begin(), flow_uses.end());
+    flow_begin.push_back(static_cast<int>(uses.size()));
+    bound.push_back(flow_bound);
+  }
+};
+
+std::vector<double> solved(const MaxMinProblem& p) {
+  FairShares shares(p.capacity);
+  std::vector<std::vector<LinkUse>> uses;
+  for (std::size_t f = 0; f < p.bound.size(); ++f) {
+    uses.emplace_back(p.uses.begin() + p.flow_begin[f], p.uses.begin() + p.flow_begin[f + 1]);
+  }
+  for (std::size_t f = 0; f < uses.size(); ++f) {
+    shares.add(static_cast<int>(f), uses[f], p.bound[f]);
+  }
+  shares.solve();
+  std::vector<double> rates;
+  for (int f = 0; f < static_cast<int>(uses.size()); ++f) rates.push_back(shares.rate(f));
+  return rates;
+}
 
 // The plain twin: raise all moving rates together by the largest step that breaks nothing, stop the
 // flows on full links and at bounds, repeat. Dense, without heap or tolerance tricks.
@@ -150,6 +181,50 @@ TEST(MaxMin, EqualsWaterFillingOnRandomSystems) {
     const std::vector<double> plain = water_filling(p);
     expect_max_min(p, x);
     for (std::size_t f = 0; f < x.size(); ++f) EXPECT_NEAR(x[f], plain[f], 1e-9 * plain[f]);
+  }
+}
+
+// Flows come and go; each time only what is reached is shared anew, and must be what sharing all anew
+// gives.
+TEST(MaxMin, ChangesLeaveWhatSharingAllAnewWouldGive) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 60; ++round) {
+    const MaxMinProblem p = random_problem(random);
+    FairShares shares(p.capacity);
+    std::vector<std::vector<LinkUse>> uses;
+    for (std::size_t f = 0; f < p.bound.size(); ++f) {
+      uses.emplace_back(p.uses.begin() + p.flow_begin[f], p.uses.begin() + p.flow_begin[f + 1]);
+    }
+    std::vector<bool> present(uses.size(), false);
+    for (int change = 0; change < 200; ++change) {
+      // Now and then several at once.
+      do {
+        const std::size_t f = random() % uses.size();
+        if (present[f]) {
+          shares.remove(static_cast<int>(f));
+        } else {
+          shares.add(static_cast<int>(f), uses[f], p.bound[f]);
+        }
+        present[f] = !present[f];
+      } while (random() % 3 == 0);
+      shares.solve();
+      MaxMinProblem now{.capacity = p.capacity, .uses = {}, .bound = {}};
+      for (std::size_t f = 0; f < uses.size(); ++f) {
+        if (present[f]) now.add_flow(uses[f], p.bound[f]);
+      }
+      const std::vector<double> plain = water_filling(now);
+      std::size_t row = 0;
+      for (std::size_t f = 0; f < uses.size(); ++f) {
+        if (!present[f]) continue;
+        ASSERT_NEAR(shares.rate(static_cast<int>(f)), plain[row], 1e-9 * plain[row])
+            << "round " << round << " flow " << f;
+        const std::optional<int> link = shares.bottleneck(static_cast<int>(f));
+        if (link) {
+          EXPECT_EQ(shares.rate(static_cast<int>(f)), shares.level(*link));
+        }
+        ++row;
+      }
+    }
   }
 }
 
