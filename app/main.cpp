@@ -58,6 +58,7 @@ int flushed() {
 int dispatch(int argc, char** argv) {
   CLI::App app{"Plans, simulates, runs and shows the training of large models.", "orrery"};
   app.require_subcommand(1);
+  app.set_version_flag("--version", "orrery " ORRERY_VERSION);
   app.footer(
       "Each command has its own --help with an example.\n"
       "Exit status: 0 success, 1 it ran and failed, 2 bad input.");

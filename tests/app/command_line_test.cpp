@@ -172,6 +172,12 @@ TEST_F(CommandLine, APlanForAPartOfTheClusterGoesAllTheWay) {
   EXPECT_EQ(simulated_pod.status, 0) << simulated_pod.error;
 }
 
+TEST_F(CommandLine, SaysItsVersion) {
+  const Outcome version = orrery("--version");
+  EXPECT_EQ(version.status, 0);
+  EXPECT_THAT(version.out, testing::MatchesRegex("orrery [0-9.]+\n"));
+}
+
 // Beside the best plan stands the one that somebody has in mind, with its place among all.
 TEST_F(CommandLine, APlanIsComparedWithTheBest) {
   const Outcome table = orrery(plan_ + " --compare plan.toml");
