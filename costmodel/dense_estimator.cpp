@@ -104,7 +104,7 @@ DenseEstimator::PassesQuestion DenseEstimator::passes_question(const core::Dense
 const StageProfile& DenseEstimator::profile(const PassesQuestion& question, StageEnds ends) const {
   const StagePasses& passes = stage_passes(question.alone, ends);
   return known(profiles_, {&passes, question.microbatch, question.groups}, [&] {
-    return passes.profile(question.microbatch, question.groups, fabric_, options_.tensor_blocking);
+    return passes.profile(question.microbatch, question.groups, fabric_, options_.passes);
   });
 }
 

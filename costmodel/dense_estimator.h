@@ -87,7 +87,7 @@ struct EstimateOptions {
   /// computes. 1F1B then waits for two messages in each direction per microbatch, twice as long as
   /// when each direction has a stream of its own.
   bool messages_take_turns = false;
-  TensorBlocking tensor_blocking = TensorBlocking::Nothing;
+  PassConditions passes = {};
   /// Every rank of a tensor group sends its share of a message that all of them hold, and the receivers
   /// gather the shares.
   bool messages_split = false;

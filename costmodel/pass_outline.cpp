@@ -76,6 +76,43 @@ std::optional<Seconds>* completion(PassTiming& timing, StagePart part) {
   core::check_failed("StagePart", "unknown part", __FILE__, __LINE__);
 }
 
+/// How long a pass computes while other streams are busy.
+Seconds beside(const PassOutline& pass, const std::vector<Seconds>& ends,
+               const std::vector<Seconds>& durations) {
+  std::vector<std::pair<Seconds, Seconds>> computing, communicating;
+  for (std::size_t i = 0; i < pass.items.size(); ++i) {
+    const PassItem& item = pass.items[i];
+    if (!item.action) continue;
+    const bool computes = item.stream == core::Stream::Compute;
+    (computes ? computing : communicating).emplace_back(ends[i] - durations[*item.action], ends[i]);
+  }
+  std::sort(communicating.begin(), communicating.end());
+  Seconds sum;
+  Seconds counted;  // Up to here.
+  auto compute = computing.begin();
+  for (const auto& [from, to] : communicating) {
+    const Seconds begin = std::max(from, counted);
+    counted = std::max(counted, to);
+    while (compute != computing.end() && compute->second <= begin) ++compute;
+    for (auto c = compute; c != computing.end() && c->first < to; ++c) {
+      sum += std::max(Seconds(0), std::min(c->second, to) - std::max(c->first, begin));
+    }
+  }
+  return sum;
+}
+
+void lengthen(PassTiming& timing, Seconds more) {
+  if (!(timing.makespan > Seconds(0))) return;
+  const double factor = (timing.makespan + more) / timing.makespan;
+  timing.makespan += more;
+  timing.compute += more;
+  timing.ahead *= factor;
+  for (std::optional<Seconds>* done :
+       {&timing.embedding, &timing.first_layer, &timing.second_layer, &timing.head}) {
+    if (*done) **done *= factor;
+  }
+}
+
 }  // namespace
 
 core::Operator with_rows_times(core::Operator op, int times) {
@@ -90,7 +127,7 @@ core::Operator with_rows_times(core::Operator op, int times) {
 }
 
 PassTiming timing_of(const PassOutline& pass, const std::vector<Seconds>& durations,
-                     TensorBlocking blocking) {
+                     const PassConditions& conditions) {
   PassTiming result;
   std::array<Seconds, core::kStreams> free{};
   std::vector<Seconds> ends(pass.items.size());
@@ -113,8 +150,8 @@ PassTiming timing_of(const PassOutline& pass, const std::vector<Seconds>& durati
       result.waits[static_cast<std::size_t>(kind)] += stream - was_free;
     }
     const Seconds duration = item.action ? durations[*item.action] : Seconds(0);
-    const bool blocks = blocking == TensorBlocking::Everything ||
-                        (blocking == TensorBlocking::Recomputation && item.recomputes);
+    const bool blocks = conditions.blocking == TensorBlocking::Everything ||
+                        (conditions.blocking == TensorBlocking::Recomputation && item.recomputes);
     if (blocks && item.stream == core::Stream::Tensor) {
       Seconds& computing = free[static_cast<std::size_t>(core::Stream::Compute)];
       stream = std::max(stream, computing);
@@ -141,6 +178,9 @@ PassTiming timing_of(const PassOutline& pass, const std::vector<Seconds>& durati
     if (item.recomputes) result.recompute += duration;
   }
   result.makespan = free[static_cast<std::size_t>(core::Stream::Compute)];
+  if (conditions.beside > 1.0) {
+    lengthen(result, beside(pass, ends, durations) * (conditions.beside - 1.0));
+  }
   result.issued = std::max(pass.issued + last, pass.all_issued);
   return result;
 }

@@ -73,11 +73,19 @@ enum class TensorBlocking {
   Everything
 };
 
+/// What a framework and a device do with passes that no plan says.
+struct PassConditions {
+  TensorBlocking blocking = TensorBlocking::Nothing;
+  /// How many times as long computing takes while the rank communicates.
+  double beside = 1.0;
+};
+
 /// Runs a pass's streams, each in order, with every wait; what other stages and the data bring is
-/// there in time.
+/// there in time. With `beside`, what is computed while other streams are busy, o seconds in all, makes
+/// the pass (beside − 1)·o longer, and everything in it later in proportion.
 /// @param durations  Of the actions.
 PassTiming timing_of(const PassOutline&, const std::vector<core::Seconds>& durations,
-                     TensorBlocking = TensorBlocking::Nothing);
+                     const PassConditions& = {});
 
 /// A stage lowered by itself.
 struct StageOutline {

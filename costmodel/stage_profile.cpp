@@ -195,14 +195,15 @@ StagePasses::Layers StagePasses::lowered(int layers, const core::Role& like,
 }
 
 StageProfile StagePasses::profile(int microbatch, const PlanGroups& groups,
-                                  const FabricCost& fabric, TensorBlocking blocking) const {
+                                  const FabricCost& fabric,
+                                  const PassConditions& conditions) const {
   const int scale = microbatch / microbatch_;
   const std::vector<Seconds> durations = outliner_.durations(scale, groups, fabric);
   Timings timings{base_, {}};
   for (const Layers& stage : stages_) {
     std::vector<PassTiming>& of_passes = timings.by_layers.emplace_back();
     for (const PassOutline& pass : stage.outline.passes) {
-      of_passes.push_back(timing_of(pass, durations, blocking));
+      of_passes.push_back(timing_of(pass, durations, conditions));
     }
   }
   const std::vector<PassTiming>& two = timings.by_layers[1];

@@ -125,7 +125,7 @@ class StagePasses {
 
   /// @param groups  Within the stage, of a plan that the stage was lowered for.
   StageProfile profile(int microbatch, const PlanGroups& groups, const FabricCost&,
-                       TensorBlocking = TensorBlocking::Nothing) const;
+                       const PassConditions& = {}) const;
 
  private:
   /// The stage with some number of layers.

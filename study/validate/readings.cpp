@@ -302,7 +302,7 @@ void for_each_setting(const MeasuredStep& s, const OpenColumns& open, Use use) {
       machine.node.device = driven_by(framework, machine);
       const int per_node = s.devices_per_node.value_or(machine.node.devices);
       for (const auto& network : open.network) {
-        use(framework, cluster_of(machine, *s.devices, per_node, network));
+        use(framework, machine, cluster_of(machine, *s.devices, per_node, network));
       }
     }
   }
@@ -332,30 +332,34 @@ void for_each_plan(const MeasuredStep& s, const OpenColumns& open, const Framewo
 /// Every combination of the open columns.
 std::vector<Reading> combinations(const MeasuredStep& s, const OpenColumns& open) {
   std::vector<Reading> all;
-  for_each_setting(s, open, [&](const Framework& framework, const core::Cluster& cluster) {
-    costmodel::EstimateOptions options;
-    options.messages_take_turns = framework.messages_take_turns;
-    options.messages_split = framework.messages_split;
-    if (framework.recompute_whole) {
-      options.tensor_blocking = costmodel::TensorBlocking::Recomputation;
-    }
-    if (framework.blocking_tensor) options.tensor_blocking = costmodel::TensorBlocking::Everything;
-    for (const int heads : open.heads) {
-      const core::Model model = model_of(s, heads);
-      for_each_plan(s, open, framework, [&](const DensePlan& plan) {
-        if (all.size() == kMostReadings) return;
-        all.push_back({model, cluster, job_of(s, framework), {}, options});
-        all.back().plan.dense = plan;
-        const double element = core::dtype_bytes(*s.precision);
-        if (plan.sharding > 1) {
-          all.back().more_memory = core::Bytes(framework.bucket_elements * element);
+  for_each_setting(
+      s, open,
+      [&](const Framework& framework, const Machine& machine, const core::Cluster& cluster) {
+        costmodel::EstimateOptions options;
+        options.passes.beside = machine.beside;
+        options.messages_take_turns = framework.messages_take_turns;
+        options.messages_split = framework.messages_split;
+        if (framework.recompute_whole) {
+          options.passes.blocking = costmodel::TensorBlocking::Recomputation;
         }
-        if (*s.precision == core::DType::BFloat16) {
-          all.back().gradient_copies = framework.bfloat16_copies;
+        if (framework.blocking_tensor)
+          options.passes.blocking = costmodel::TensorBlocking::Everything;
+        for (const int heads : open.heads) {
+          const core::Model model = model_of(s, heads);
+          for_each_plan(s, open, framework, [&](const DensePlan& plan) {
+            if (all.size() == kMostReadings) return;
+            all.push_back({model, cluster, job_of(s, framework), {}, options});
+            all.back().plan.dense = plan;
+            const double element = core::dtype_bytes(*s.precision);
+            if (plan.sharding > 1) {
+              all.back().more_memory = core::Bytes(framework.bucket_elements * element);
+            }
+            if (*s.precision == core::DType::BFloat16) {
+              all.back().gradient_copies = framework.bfloat16_copies;
+            }
+          });
         }
       });
-    }
-  });
   return all;
 }
 

@@ -227,7 +227,7 @@ TEST(PassTiming, CollectivesInTurnHoldUpWhatIsComputed) {
                 item(Stream::Tensor, 2, 1), item(Stream::Compute, 3, 1),
                 item(Stream::Compute, 1, 2)};
   const auto makespan = [&](TensorBlocking blocking) {
-    const PassTiming timing = timing_of(pass, durations, blocking);
+    const PassTiming timing = timing_of(pass, durations, {.blocking = blocking});
     core::Seconds waits;
     for (const core::Seconds wait : timing.waits) waits += wait;
     EXPECT_EQ(timing.compute + waits, timing.makespan);
@@ -237,6 +237,27 @@ TEST(PassTiming, CollectivesInTurnHoldUpWhatIsComputed) {
   EXPECT_EQ(makespan(TensorBlocking::Recomputation), core::Seconds(14));
   // After the sum of 4 s the weight's gradient, then what reads the sum.
   EXPECT_EQ(makespan(TensorBlocking::Everything), core::Seconds(8 + 1 + 4 + 2 + 1));
+}
+
+// Computing 4 s and 6 s in a row. Communication on three streams at once, until 3, 5 and 8 s: what is
+// computed beside it are the first 8 s, at 1.5 times as long: 10 + 8/2 s.
+TEST(PassTiming, WhatIsComputedBesideCommunicationTakesLonger) {
+  using core::Stream;
+  const std::vector<core::Seconds> durations = {
+      core::Seconds(1), core::Seconds(2), core::Seconds(3), core::Seconds(4), core::Seconds(6)};
+  const auto item = [](Stream stream, std::size_t action, std::uint32_t waits_end) {
+    return PassItem{.stream = stream, .action = action, .waits_end = waits_end, .completes = {}};
+  };
+  PassOutline pass;
+  pass.waits = {1};  // The second gather, for the first.
+  pass.items = {item(Stream::Data, 0, 0),   item(Stream::Gather, 1, 0),  item(Stream::Data, 1, 0),
+                item(Stream::Gather, 2, 1), item(Stream::Compute, 3, 1), item(Stream::Tensor, 3, 1),
+                item(Stream::Tensor, 3, 1), item(Stream::Compute, 4, 1)};
+  const PassTiming plain = timing_of(pass, durations);
+  const PassTiming slower = timing_of(pass, durations, {.beside = 1.5});
+  EXPECT_EQ(plain.makespan, core::Seconds(10));
+  EXPECT_EQ(slower.makespan, core::Seconds(10 + 8 * 0.5));
+  EXPECT_EQ(slower.compute, slower.makespan);
 }
 
 }  // namespace
