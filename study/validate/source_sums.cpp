@@ -38,21 +38,40 @@ auto question_of(const MeasuredStep& s) {
                          s.precision, s.framework, s.attention);
 }
 
+/// What of the plan a row says.
+auto plan_of(const MeasuredStep& s) {
+  return std::make_tuple(s.data, s.tensor, s.pipeline, s.context, s.expert, s.sharding_stage,
+                         s.virtual_stages, s.schedule, s.microbatch, s.recompute,
+                         s.sequence_parallel);
+}
+
+/// A plan that was measured, once or several times: its fastest.
+struct MeasuredPlan {
+  double predicted = 0.0;
+  double measured = 0.0;
+};
+
 void add_regret(SourceResult& source, const std::vector<RowResult>& rows, const Indices& counted) {
-  std::map<decltype(question_of(rows.front().measured)), Indices> groups;
-  for (const std::size_t i : counted) groups[question_of(rows[i].measured)].push_back(i);
+  using Question = decltype(question_of(rows.front().measured));
+  using Plan = decltype(plan_of(rows.front().measured));
+  std::map<Question, std::map<Plan, MeasuredPlan>> groups;
+  for (const std::size_t i : counted) {
+    const MeasuredStep& step = rows[i].measured;
+    const MeasuredPlan row{rows[i].estimate.step.value, step.step->value};
+    const auto [plan, added] = groups[question_of(step)].try_emplace(plan_of(step), row);
+    if (!added && row.measured < plan->second.measured) plan->second = row;
+  }
   std::vector<double> regrets;
-  for (const auto& [question, members] : groups) {
-    if (members.size() < 2) continue;
-    const auto predicted = [&](std::size_t i) { return rows[i].estimate.step.value; };
-    const auto measured = [&](std::size_t i) { return rows[i].measured.step->value; };
-    const auto chosen = *std::min_element(
-        members.begin(), members.end(),
-        [&](std::size_t a, std::size_t b) { return predicted(a) < predicted(b); });
-    const auto best =
-        *std::min_element(members.begin(), members.end(),
-                          [&](std::size_t a, std::size_t b) { return measured(a) < measured(b); });
-    regrets.push_back(measured(chosen) / measured(best) - 1.0);
+  for (const auto& [question, plans] : groups) {
+    if (plans.size() < 2) continue;
+    const auto least = [&plans = plans](double MeasuredPlan::*time) {
+      return std::min_element(
+                 plans.begin(), plans.end(),
+                 [time](const auto& a, const auto& b) { return a.second.*time < b.second.*time; })
+          ->second;
+    };
+    regrets.push_back(
+        least(&MeasuredPlan::predicted).measured / least(&MeasuredPlan::measured).measured - 1.0);
   }
   source.regret = mean(regrets);
   source.regret_groups = static_cast<int>(regrets.size());

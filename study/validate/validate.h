@@ -52,7 +52,7 @@ struct SourceResult {
   std::optional<std::size_t> worst;  ///< Index of the row.
   double interval_width = 0.0;       ///< Mean of slowest/fastest − 1.
   /// Mean, over groups of rows that differ only in their plan, of how much slower the plan with the
-  /// fastest prediction was than the fastest one.
+  /// fastest prediction was than the fastest one. Rows of one plan count as its fastest.
   std::optional<double> regret;
   int regret_groups = 0;
 };

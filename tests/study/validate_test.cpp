@@ -197,6 +197,15 @@ TEST(SourceSums, AreMeansOfTheVerifiedRows) {
   EXPECT_EQ(s.regret_groups, 1);
 }
 
+// Of a plan that was measured twice the faster time counts: 0.9 of tensor 1 against 1.0 of tensor 2,
+// which is predicted as faster: regret 1/9. Rows of one plan alone are no group.
+TEST(SourceSums, RegretComparesPlansNotRows) {
+  const auto twice = study::source_sums({row(1.2, 1.0, 1), row(0.9, 1.0, 1), row(1.0, 0.8, 2)});
+  EXPECT_NEAR(twice.front().regret.value(), 1.0 / 9.0, 1e-12);
+  const auto one = study::source_sums({row(1.2, 1.0, 1), row(0.9, 0.8, 1)});
+  EXPECT_FALSE(one.front().regret.has_value());
+}
+
 // A step that a constant was fitted to is shown but not counted.
 TEST(Validate, LeavesOutWhatItWasFittedTo) {
   MeasuredStep step = small_step();
