@@ -300,6 +300,8 @@ void for_each_setting(const MeasuredStep& s, const OpenColumns& open, Use use) {
   for (const Framework& framework : open.frameworks) {
     for (Machine machine : open.machines) {
       machine.node.device = driven_by(framework, machine);
+      // The device idles while a collective is issued, too.
+      if (framework.blocking_launches) machine.collectives.base += machine.node.device.launch;
       const int per_node = s.devices_per_node.value_or(machine.node.devices);
       for (const auto& network : open.network) {
         use(framework, machine, cluster_of(machine, *s.devices, per_node, network));

@@ -133,6 +133,9 @@ TEST(Readings, OfBlockingLaunchesHaveTheirGaps) {
   blocking.frameworks.push_back(framework);
   const auto reading = study::readings_of(small_step(), blocking).readings.front();
   EXPECT_EQ(reading.cluster.groups.front().type.device.gap, core::Seconds(20e-6));
+  const auto plain = readings(small_step()).readings.front();
+  EXPECT_DOUBLE_EQ((reading.cluster.collectives.base - plain.cluster.collectives.base).value,
+                   20e-6);
 }
 
 // An error is what a measurement lies beyond the interval of its readings.
