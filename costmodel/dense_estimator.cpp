@@ -287,28 +287,58 @@ std::vector<int> DenseEstimator::levelled(const core::DensePlan& plan, int count
 
 // ---- once a step ---------------------------------------------------------------------------
 
+namespace {
+
+/// A kind of stage as far as the ends of its step depend on it.
+struct SteppingStage {
+  StageEnds ends;
+  std::vector<int> chunks;  ///< Their layers.
+  int layers() const { return std::accumulate(chunks.begin(), chunks.end(), 0); }
+  auto operator<=>(const SteppingStage&) const = default;
+};
+
+/// In the order in which add_stages() meets them.
+std::vector<SteppingStage> stepping_stages(const core::DensePlan& plan) {
+  std::vector<SteppingStage> kinds;
+  SteppingStage kind;
+  for (int s = 0; s < plan.pipeline; ++s) {
+    kind.ends = ends_of(s, plan.pipeline);
+    kind.chunks.clear();
+    for (auto c = static_cast<std::size_t>(s); c < plan.layers_per_stage.size();
+         c += static_cast<std::size_t>(plan.pipeline)) {
+      kind.chunks.push_back(plan.layers_per_stage[c]);
+    }
+    if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) kinds.push_back(kind);
+  }
+  return kinds;
+}
+
+}  // namespace
+
+DenseEstimator::StepsQuestion DenseEstimator::steps_question(const core::DensePlan& plan) {
+  return {step_sizes_alone(plan), step_structure_alone(plan)};
+}
+
+std::vector<Bytes> DenseEstimator::persistent(const core::DensePlan& plan) const {
+  const StepsQuestion question = steps_question(plan);
+  std::vector<Bytes> result;
+  for (const SteppingStage& stage : stepping_stages(plan)) {
+    const int layers = stage.layers();
+    result.push_back(total(step_sizes(question, stage.ends, layers).persistent(layers)));
+  }
+  return result;
+}
+
 PlanSteps DenseEstimator::steps(const core::DensePlan& plan) const {
   PlanSteps result;
   const PlanGroups groups = group_costs_.of(plan);
-  if (plan.tensor > 1 && !plan.sequence_parallel) {
-    result.tensor = groups.of(core::GroupKind::Tensor);
-  }
-  const StepsQuestion question{step_sizes_alone(plan), step_structure_alone(plan)};
-  // In the order in which add_stages() meets them.
-  std::vector<std::pair<StageEnds, std::vector<int>>> kinds;
-  for (int s = 0; s < plan.pipeline; ++s) {
-    std::pair<StageEnds, std::vector<int>> kind(ends_of(s, plan.pipeline), {});
-    for (auto c = static_cast<std::size_t>(s); c < plan.layers_per_stage.size();
-         c += static_cast<std::size_t>(plan.pipeline)) {
-      kind.second.push_back(plan.layers_per_stage[c]);
-    }
-    if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) continue;
-    const int layers = std::accumulate(kind.second.begin(), kind.second.end(), 0);
+  const StepsQuestion question = steps_question(plan);
+  for (const SteppingStage& stage : stepping_stages(plan)) {
+    const int layers = stage.layers();
     StepProfile& step = result.of_kind.emplace_back(
-        step_sizes(question, kind.first, layers)
-            .profile(layers, end_block(question, kind.first, layers), groups, fabric_));
+        step_sizes(question, stage.ends, layers)
+            .profile(layers, end_block(question, stage.ends, layers), groups, fabric_));
     step.begin *= ranks_per_core_;
-    kinds.push_back(std::move(kind));
   }
   const core::RankGrid grid(plan);
   for (int s = 0; s < plan.pipeline; ++s) {

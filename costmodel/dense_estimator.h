@@ -123,6 +123,8 @@ class DenseEstimator {
   /// No more than their totals, whatever the order of passes: one microbatch alone.
   std::vector<core::Bytes> least_peaks(const PlanPasses&) const;
   PlanSteps steps(const core::DensePlan&) const;
+  /// Of the steps, what lives throughout, by kind of stage: sooner known.
+  std::vector<core::Bytes> persistent(const core::DensePlan&) const;
   PipelineStages pipeline(const PlanPasses&, const PlanSteps&) const;
   EndOfStep end_of_step(const PlanPasses&, const PlanSteps&, const PlanFinish&) const;
   /// The stage whose devices need most, Device::reserved included.
@@ -154,6 +156,7 @@ class DenseEstimator {
   struct StepsQuestion {
     core::DensePlan sizes, structure;  ///< step_sizes_alone(), step_structure_alone()
   };
+  static StepsQuestion steps_question(const core::DensePlan&);
   const EndBlock& end_block(const StepsQuestion&, StageEnds, int layers) const;
   const StepSizes& step_sizes(const StepsQuestion&, StageEnds, int layers) const;
   const std::vector<PassMoment>& moments(const core::PipelineShape&, int stage,

@@ -16,27 +16,6 @@ core::Compute compute_of(core::Operator op, core::DType precision) {
   return {op, core::work_of(op, core::dtype_bytes(precision))};
 }
 
-/// Operators of one model's stage that agree in it are the same.
-auto likeness(const core::Operator& op, core::DType precision) {
-  const core::Work work = compute_of(op, precision).work;
-  const std::vector<core::MatmulShape> products = core::matmuls_of(op);
-  const core::MatmulShape shape = products.empty() ? core::MatmulShape{} : products.front();
-  return std::tuple(op.index(), work.matmul, work.vector, work.memory, shape.m, shape.n, shape.k);
-}
-
-bool alike(const PassAction& a, const PassAction& b, core::DType precision) {
-  if (a.what.index() != b.what.index()) return false;
-  if (const auto* op = std::get_if<core::Operator>(&a.what)) {
-    return likeness(*op, precision) == likeness(std::get<core::Operator>(b.what), precision);
-  }
-  if (const auto* group = std::get_if<PassAction::InGroup>(&a.what)) {
-    const auto& other = std::get<PassAction::InGroup>(b.what);
-    return std::tuple(group->kind, group->group, group->bytes) ==
-           std::tuple(other.kind, other.group, other.bytes);
-  }
-  return std::get<PassAction::Hop>(a.what).bytes == std::get<PassAction::Hop>(b.what).bytes;
-}
-
 /// Bytes of a message or collective over a view: as they grow with its buffer.
 ScaledBytes bytes_of(core::Bytes bytes, const core::Instruction& instruction,
                      const ScaledStage& stage) {
@@ -185,29 +164,50 @@ PassTiming timing_of(const PassOutline& pass, const std::vector<Seconds>& durati
   return result;
 }
 
-std::size_t StageOutliner::index_of(PassAction action) {
-  const auto same = [&](const PassAction& other) { return alike(action, other, precision_); };
-  const auto known = std::find_if(actions_.begin(), actions_.end(), same);
-  const auto index = static_cast<std::size_t>(known - actions_.begin());
-  if (known == actions_.end()) actions_.push_back(std::move(action));
+StageOutliner::Likeness StageOutliner::likeness(const core::Compute& compute) {
+  const std::vector<core::MatmulShape> products = core::matmuls_of(compute.op);
+  const core::MatmulShape shape = products.empty() ? core::MatmulShape{} : products.front();
+  const core::Work& work = compute.work;
+  return {compute.op.index(), work.matmul, work.vector, work.memory, shape.m, shape.n, shape.k};
+}
+
+std::size_t StageOutliner::index_of(const core::Compute& compute) {
+  const Likeness mine = likeness(compute);
+  const auto known = std::find(likenesses_.begin(), likenesses_.end(), mine);
+  const auto index = static_cast<std::size_t>(known - likenesses_.begin());
+  if (known == likenesses_.end()) {
+    actions_.push_back({compute.op});
+    likenesses_.emplace_back(mine);
+  }
   return index;
+}
+
+template <class Action>
+std::size_t StageOutliner::index_of(const Action& action) {
+  for (std::size_t i = 0; i < actions_.size(); ++i) {
+    const auto* other = std::get_if<Action>(&actions_[i].what);
+    if (other != nullptr && *other == action) return i;
+  }
+  actions_.push_back({action});
+  likenesses_.emplace_back();
+  return actions_.size() - 1;
 }
 
 std::optional<std::size_t> StageOutliner::action_of(const core::Instruction& instruction,
                                                     const ScaledStage& stage) {
   if (instruction.stream == core::Stream::Host) return std::nullopt;
   if (const auto* compute = std::get_if<core::Compute>(&instruction.operation)) {
-    return index_of({compute->op});
+    return index_of(*compute);
   }
   if (const auto* collective = std::get_if<core::Collective>(&instruction.operation)) {
     const core::GroupKind group = stage.role.group_slots[collective->group.index()];
     const ScaledBytes bytes = bytes_of(collective->bytes, instruction, stage);
-    return index_of({PassAction::InGroup{collective->kind, group, bytes}});
+    return index_of(PassAction::InGroup{collective->kind, group, bytes});
   }
   // Keys and values go round the context group within a pass; other messages are the pipeline's.
   const std::optional<Message> message = message_of(instruction.operation);
   if (!message || message->channel != core::Channel::Context) return std::nullopt;
-  return index_of({PassAction::Hop{bytes_of(message->bytes, instruction, stage)}});
+  return index_of(PassAction::Hop{bytes_of(message->bytes, instruction, stage)});
 }
 
 PassOutline StageOutliner::outline(const core::Block& block, const ScaledStage& stage) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -29,9 +30,11 @@ struct PassAction {
     core::CollectiveKind kind;
     core::GroupKind group;
     ScaledBytes bytes;
+    auto operator<=>(const InGroup&) const = default;
   };
   struct Hop {  ///< To the next in the context group.
     ScaledBytes bytes;
+    auto operator<=>(const Hop&) const = default;
   };
   std::variant<core::Operator, InGroup, Hop> what;
 };
@@ -109,12 +112,19 @@ class StageOutliner {
  private:
   PassOutline outline(const core::Block&, const ScaledStage&);
   std::optional<std::size_t> action_of(const core::Instruction&, const ScaledStage&);
-  std::size_t index_of(PassAction);
+  std::size_t index_of(const core::Compute&);
+  template <class Action>
+  std::size_t index_of(const Action&);
   core::Seconds duration(const PassAction&, int scale, const PlanGroups&, const FabricCost&) const;
 
   const core::Device& device_;
   core::DType precision_;
   std::vector<PassAction> actions_;
+  /// Of operators, by action: those of one model's stage that agree in it are the same.
+  using Likeness = std::tuple<std::size_t, core::Flops, core::Flops, core::Bytes, std::int64_t,
+                              std::int64_t, std::int64_t>;
+  static Likeness likeness(const core::Compute&);
+  std::vector<std::optional<Likeness>> likenesses_;
 };
 
 }  // namespace orrery::costmodel

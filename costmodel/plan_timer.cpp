@@ -66,7 +66,7 @@ PlanTimer::Passes& PlanTimer::passes() {
   return *passes_now_;
 }
 
-PlanTimer::Steps& PlanTimer::steps_of(const core::DensePlan& plan) {
+PlanTimer::Steps& PlanTimer::persistent_of(const core::DensePlan& plan) {
   key_ = plan;
   key_.microbatch = 1;
   key_.recompute = core::Recompute::None;
@@ -74,18 +74,22 @@ PlanTimer::Steps& PlanTimer::steps_of(const core::DensePlan& plan) {
   key_.schedule = order_free(plan.schedule);
   key_.pass_times.reset();
   const auto [entry, added] = steps_.try_emplace(key_);
-  Steps& steps = entry->second;
-  if (!added) return steps;
-  steps.steps = estimator_.steps(plan);
-  BeforeEnd before{steps.steps.routes, {}};
-  for (const StepProfile& step : steps.steps.of_kind) {
-    steps.persistent.push_back(total(step.persistent));
-    steps.computing.push_back(on_compute_stream(step));
+  if (added) entry->second.persistent = estimator_.persistent(plan);
+  return entry->second;
+}
+
+PlanTimer::Steps& PlanTimer::steps() {
+  Steps& now = *steps_now_;
+  if (!now.computing.empty()) return now;
+  now.steps = estimator_.steps(plan_);
+  BeforeEnd before{now.steps.routes, {}};
+  for (const StepProfile& step : now.steps.of_kind) {
+    now.computing.push_back(on_compute_stream(step));
     before.second.push_back(step.begin);
   }
   const auto next = static_cast<int>(before_end_.size());
-  steps.before_end = before_end_.try_emplace(std::move(before), next).first->second;
-  return steps;
+  now.before_end = before_end_.try_emplace(std::move(before), next).first->second;
+  return now;
 }
 
 void PlanTimer::forget_many() {
@@ -99,7 +103,7 @@ void PlanTimer::forget_many() {
 void PlanTimer::turn_to(const core::DensePlan& plan) {
   plan_ = plan;
   passes_now_ = nullptr;
-  steps_now_ = &steps_of(plan);
+  steps_now_ = &persistent_of(plan);
 }
 
 Bytes PlanTimer::persistent() const {
@@ -129,10 +133,10 @@ Bytes PlanTimer::memory() {
 
 Seconds PlanTimer::lower_bound() {
   const PlanPasses& all = passes().passes;
+  const Steps& now = steps();
   Seconds bound = all.lower_bound;
   for (std::size_t k = 0; k < all.stages.size(); ++k) {
-    bound =
-        std::max(bound, all.stages[k].passes * all.shape.microbatches + steps_now_->computing[k]);
+    bound = std::max(bound, all.stages[k].passes * all.shape.microbatches + now.computing[k]);
   }
   return bound;
 }

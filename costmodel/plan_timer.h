@@ -50,7 +50,7 @@ class PlanTimer {
     Passes* passes = nullptr;
     Steps* steps = nullptr;
   };
-  Kept keep() { return {&passes(), steps_now_}; }
+  Kept keep() { return {&passes(), &steps()}; }
   /// Works out the pipelines of all of them: sooner than one by one, where neighbours have one shape.
   void finish(const std::vector<Kept>&);
   core::Seconds step(const Kept&);
@@ -67,15 +67,16 @@ class PlanTimer {
     const PlanFinish* finish_of(int before_end) const;
   };
   struct Steps {
-    PlanSteps steps;
     std::vector<core::Bytes> persistent;   ///< By kind of stage.
+    PlanSteps steps;                       ///< This and all below only where it is asked for.
     std::vector<core::Seconds> computing;  ///< By kind of stage: before and after the passes.
     int before_end = 0;                    ///< Equal for steps alike in all but their end.
   };
   using BeforeEnd = std::pair<std::vector<MessageRoute>, std::vector<core::Seconds>>;
 
   Passes& passes();
-  Steps& steps_of(const core::DensePlan&);
+  Steps& persistent_of(const core::DensePlan&);
+  Steps& steps();
   /// Of the stage that holds most, throughout and in its passes.
   core::Bytes most_with(const std::vector<core::Bytes>& of_passes) const;
 

@@ -247,12 +247,15 @@ StepSizes::StepSizes(const core::DensePlan& plan, StageEnds ends, int layers,
       persistent_ + persistent_memory(without, plan, ends, fewer, model, job) * -1.0;
 }
 
+MemoryByTerm StepSizes::persistent(int layers) const {
+  return persistent_ + persistent_of_layer_ * (layers - layers_);
+}
+
 StepProfile StepSizes::profile(int layers, const EndBlock& block, const PlanGroups& groups,
                                const FabricCost& fabric) const {
   ORRERY_CHECK(block.lines == durations_.size(), "a block of another structure");
-  const int more = layers - layers_;
-  StepProfile result{begin_ + begin_of_layer_ * more, persistent_ + persistent_of_layer_ * more,
-                     &block, durations_};
+  StepProfile result{begin_ + begin_of_layer_ * (layers - layers_), persistent(layers), &block,
+                     durations_};
   for (const InGroup& collective : collectives_) {
     result.durations[collective.line] =
         collective_time(collective.kind, collective.bytes, groups.of(collective.group), fabric);

@@ -116,6 +116,9 @@ class StepSizes {
 
   static int lowered(const core::DensePlan&, int layers);
 
+  /// What lives throughout in a stage of that many layers.
+  MemoryByTerm persistent(int layers) const;
+
   /// @param block  StepOutline::block(layers), of the same plan.
   /// @param groups  Of the plan.
   StepProfile profile(int layers, const EndBlock& block, const PlanGroups& groups,
