@@ -134,6 +134,8 @@ const std::vector<PassMoment>& DenseEstimator::moments(const core::PipelineShape
 void DenseEstimator::add_chunks(const core::DensePlan& plan, PlanPasses& result) const {
   const PassesQuestion question = passes_question(plan);
   const int count = plan.pipeline * plan.virtual_stages;
+  result.chunks.reserve(4);  // First, last, and those between.
+  result.kind_of_chunk.reserve(static_cast<std::size_t>(count));
   for (int c = 0; c < count; ++c) {
     const StageEnds ends = ends_of(c, count);
     const int layers = plan.layers_per_stage[static_cast<std::size_t>(c)];
@@ -155,6 +157,8 @@ void DenseEstimator::add_chunks(const core::DensePlan& plan, PlanPasses& result)
 
 void DenseEstimator::add_stages(const core::DensePlan& plan, PlanPasses& result) const {
   std::vector<std::size_t> chunks;
+  result.stages.reserve(4);
+  result.kind_of_stage.reserve(static_cast<std::size_t>(plan.pipeline));
   for (int s = 0; s < plan.pipeline; ++s) {
     const StageEnds ends = ends_of(s, plan.pipeline);
     chunks.clear();
@@ -253,8 +257,10 @@ core::PassTimes DenseEstimator::pass_times(const core::DensePlan& plan) const {
   core::DensePlan split = plan;
   split.schedule = core::PipelineSchedule::ZeroBubbleH1;
   split.pass_times.reset();
-  const PlanPasses all = passes(split);
-  return costmodel::pass_times(pipeline(all, steps(split)), memory_of_chunks(all));
+  return known(pass_times_, split, [&] {
+    const PlanPasses all = passes(split);
+    return costmodel::pass_times(pipeline(all, steps(split)), memory_of_chunks(all));
+  });
 }
 
 std::vector<int> DenseEstimator::balanced_layers(const core::DensePlan& plan) const {
@@ -379,6 +385,10 @@ Seconds DenseEstimator::exchange_time(Bytes message, const MessageRoute& route,
 PipelineStages DenseEstimator::pipeline(const PlanPasses& passes, const PlanSteps& steps) const {
   PipelineStages stages;
   const std::size_t count = passes.kind_of_chunk.size();
+  for (auto* durations :
+       {&stages.forward, &stages.backward, &stages.weight_grad, &stages.ahead, &stages.message}) {
+    durations->reserve(count);
+  }
   for (std::size_t c = 0; c < count; ++c) {
     const AlikeChunks& kind = passes.chunks[passes.kind_of_chunk[c]];
     stages.forward.push_back(kind.forward);

@@ -193,6 +193,7 @@ class DenseEstimator {
   mutable std::map<std::tuple<core::PipelineShape, int, ChunkKinds>, std::vector<PassMoment>>
       moments_;
   mutable std::map<std::pair<core::DensePlan, int>, std::vector<int>> levelled_;
+  mutable std::map<core::DensePlan, core::PassTimes> pass_times_;
 };
 
 /// @param finish_of_chunks  pipeline_finish() of the plan.

@@ -34,10 +34,9 @@ bool crosses_stages(GroupKind kind) {
 }
 
 const GroupCost& PlanGroups::of(GroupKind kind) const {
-  const auto found = std::find_if(costs_.begin(), costs_.end(),
-                                  [kind](const Entry& entry) { return entry.kind == kind; });
-  ORRERY_CHECK(found != costs_.end(), "a collective in a group that the plan has not");
-  return found->cost;
+  const std::optional<GroupCost>& cost = costs_[static_cast<std::size_t>(kind)];
+  ORRERY_CHECK(cost.has_value(), "a collective in a group that the plan has not");
+  return *cost;
 }
 
 GroupCost GroupCosts::cost(const std::vector<Rank>& members) const {

@@ -2,6 +2,9 @@
 // What the groups of a dense plan cost to communicate in: where their members are, found once per
 // shape of group.
 
+#include <array>
+#include <compare>
+#include <cstddef>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -28,18 +31,14 @@ core::Seconds collective_time(core::CollectiveKind, core::Bytes, const GroupCost
 /// The groups of one rank of a plan, by kind. Kinds of groups that have one member are left out.
 class PlanGroups {
  public:
-  void add(core::GroupKind kind, GroupCost cost) { costs_.push_back({kind, cost}); }
+  void add(core::GroupKind kind, GroupCost cost) { costs_[static_cast<std::size_t>(kind)] = cost; }
   /// @pre the kind is there: the program communicates in no group of one rank.
   const GroupCost& of(core::GroupKind) const;
   auto operator<=>(const PlanGroups&) const = default;
 
  private:
-  struct Entry {
-    core::GroupKind kind;
-    GroupCost cost;
-    auto operator<=>(const Entry&) const = default;
-  };
-  std::vector<Entry> costs_;
+  static constexpr auto kKinds = static_cast<std::size_t>(core::GroupKind::Servers) + 1;
+  std::array<std::optional<GroupCost>, kKinds> costs_;
 };
 
 /// Safe to use from several threads.

@@ -57,15 +57,20 @@ std::vector<Lanes<kSteps>> replay(const PipelineGraph& graph, const PipelineStag
   for (std::size_t i = 1; i < times.size(); ++i) {
     const PipelineGraph::Node& node = graph.nodes[i];
     const Duration<kSteps>& duration = durations[node.what];
-    const Lanes<kSteps>& a = times[node.after[0]];
-    const Lanes<kSteps>& b = times[node.after[1]];
-    const Lanes<kSteps>& c = times[node.after[2]];
-    const Lanes<kSteps>& input = times[node.input];
-    Lanes<kSteps>& end = times[i];
-    for (std::size_t k = 0; k < kSteps; ++k) {
-      const double start = std::max(std::max(a[k], b[k]), c[k]);
-      end[k] = std::max(start + duration.first[k], input[k]) + duration.second[k];
-    }
+    // Copies: what is read is then known to be none of what is written.
+    Lanes<kSteps> end = times[node.after[0]];
+    const auto wait_for = [&](const Lanes<kSteps>& other) {
+      for (std::size_t k = 0; k < kSteps; ++k) end[k] = end[k] < other[k] ? other[k] : end[k];
+    };
+    const auto take = [&](const Lanes<kSteps>& time) {
+      for (std::size_t k = 0; k < kSteps; ++k) end[k] += time[k];
+    };
+    wait_for(times[node.after[1]]);
+    wait_for(times[node.after[2]]);
+    take(duration.first);
+    wait_for(times[node.input]);
+    take(duration.second);
+    times[i] = end;
   }
   return times;
 }

@@ -32,7 +32,12 @@ class PipelineRecorder {
       lines_.emplace_back();
       lines_.back().passes = std::move(passes);
     }
+    // Passes, and a message each way from chunk to chunk.
+    std::size_t nodes = 1 + p_ + 2 * chunks_ * microbatches_;
+    for (const Line& line : lines_) nodes += line.passes.size();
+    graph_.nodes.reserve(nodes);
     for (std::size_t s = 0; s < p_; ++s) {
+      lines_[s].end.reserve(lines_[s].passes.size());
       place_messages(s);
       lines_[s].begin = add({{}, 0, node_duration(kBegin, s)});
     }

@@ -4,7 +4,8 @@
 //
 //   passes    depend on all but the ends of a step: data and sharding ways (up to stage 1) only
 //             count together
-//   steps     depend on neither the microbatch nor recomputation nor the schedule
+//   steps     depend on neither the microbatch nor recomputation nor the schedule; of plans that do not
+//             fit only what lives throughout is worked out
 //   pipeline  depends on the passes, on the routes between stages and on what begins a step
 //
 // and a plan is one entry of each: two look-ups, a few additions for its memory and its lower bound,
