@@ -338,6 +338,9 @@ std::vector<Bytes> DenseEstimator::persistent(const core::DensePlan& plan) const
 PlanSteps DenseEstimator::steps(const core::DensePlan& plan) const {
   PlanSteps result;
   const PlanGroups groups = group_costs_.of(plan);
+  if (plan.tensor > 1 && !plan.sequence_parallel) {
+    result.tensor = groups.of(core::GroupKind::Tensor);
+  }
   const StepsQuestion question = steps_question(plan);
   for (const SteppingStage& stage : stepping_stages(plan)) {
     const int layers = stage.layers();
@@ -470,114 +473,6 @@ std::optional<Infeasible> DenseEstimator::does_not_fit(const core::DensePlan& pl
   const Fullest most = fullest(plan);
   if (total(most.memory) <= device_.memory) return std::nullopt;
   return too_large(most, device_.memory);
-}
-
-// ---- the estimate --------------------------------------------------------------------------
-
-Estimate DenseEstimator::estimate(const core::DensePlan& plan) const {
-  const PlanPasses all_passes = passes(plan);
-  const PlanSteps all_steps = steps(plan);
-  const PipelineStages stages = pipeline(all_passes, all_steps);
-  const PlanFinish finish = plan_finish(all_passes, pipeline_finish(all_passes.shape, stages));
-  const EndOfStep end = end_of_step(all_passes, all_steps, finish);
-  Estimate result = add_up(plan, all_passes, stages, finish.first_stage, end);
-  const Fullest most = fullest(peaks(all_passes), all_steps);
-  result.memory = most.memory;
-  result.fullest_stage = most.stage;
-  return result;
-}
-
-Seconds DenseEstimator::computing(const AlikeChunks& chunk) const {
-  const StageProfile& profile = *chunk.profile;
-  return (profile.forward.compute.at(chunk.layers) + profile.backward.compute.at(chunk.layers) +
-          profile.weight_grad.compute.at(chunk.layers)) *
-         ranks_per_core_;
-}
-
-Estimate DenseEstimator::add_up(const core::DensePlan& plan, const PlanPasses& all_passes,
-                                const PipelineStages& pipeline, Seconds pipeline_time,
-                                const EndOfStep& end) const {
-  const int m = all_passes.shape.microbatches;
-  Seconds all_computing;  // Of all stages, per microbatch.
-  for (const std::size_t c : all_passes.kind_of_chunk) {
-    all_computing += computing(all_passes.chunks[c]);
-  }
-  const AlikeStages& slowest =
-      *std::max_element(all_passes.stages.begin(), all_passes.stages.end(),
-                        [](const auto& a, const auto& b) { return a.passes < b.passes; });
-  Seconds slowest_computing, recompute, device_passes;
-  for (const std::size_t c : slowest.chunks) {
-    const AlikeChunks& chunk = all_passes.chunks[c];
-    slowest_computing += computing(chunk);
-    recompute += chunk.profile->backward.recompute.at(chunk.layers) * (ranks_per_core_ * m);
-    device_passes += chunk.profile->device_passes(chunk.layers) * ranks_per_core_;
-  }
-  PipelineStages free_messages = pipeline;
-  for (Seconds& message : free_messages.message) message = Seconds(0);
-  const Seconds without_messages =
-      plan_finish(all_passes, pipeline_finish(all_passes.shape, free_messages)).first_stage;
-  const Seconds begin = pipeline.begin.front();
-  const Seconds after = end.end - pipeline_time;
-  const Seconds optimizer = std::min(end.computing, after);
-
-  Estimate result;
-  result.devices = plan.devices();
-  result.microbatches = m;
-  result.memory_available = device_.memory;
-  result.step = end.end;
-  const auto term = [&](TimeTerm t) -> Seconds& {
-    return result.time[static_cast<std::size_t>(t)];
-  };
-  term(TimeTerm::Compute) = slowest_computing * m - recompute;
-  term(TimeTerm::Recompute) = recompute;
-  term(TimeTerm::Host) = (slowest.passes - device_passes) * m;
-  const auto waits = [&](AffineSeconds Waits::*kind) {
-    Seconds sum;
-    for (const std::size_t c : slowest.chunks) {
-      const AlikeChunks& chunk = all_passes.chunks[c];
-      sum += chunk.profile->waits(kind, chunk.layers) * ranks_per_core_;
-    }
-    return sum * m;
-  };
-  term(TimeTerm::TensorCommunication) = waits(&Waits::tensor);
-  term(TimeTerm::ContextCommunication) = waits(&Waits::context);
-  term(TimeTerm::ParameterGather) = waits(&Waits::gather);
-  term(TimeTerm::PipelineBubble) = without_messages - begin - slowest.passes * m;
-  term(TimeTerm::PipelineCommunication) = pipeline_time - without_messages;
-  term(TimeTerm::Optimizer) = begin + optimizer;
-  term(TimeTerm::GradientCommunication) = after - optimizer + waits(&Waits::data);
-  result.speed_of_one =
-      job_.global_batch /
-      (all_computing * (1.0 * m * plan.tensor * plan.context * plan.data_ways())).value;
-  result.mfu = model_flops_per_token(*model_.transformer, job_.sequence) * job_.global_batch *
-               job_.sequence /
-               (matrix_peak(device_, job_.precision) * result.step * result.devices).value;
-  result.tokens_per_second = job_.global_batch * job_.sequence / result.step.value;
-  add_rates(result, device_, job_);
-  result.speed_of_one *= job_.sequence;
-  return result;
-}
-
-void add_rates(Estimate& estimate, const core::Device& device, const core::Job& job) {
-  const auto share = [&](TimeTerm t) {
-    return estimate.time[static_cast<std::size_t>(t)] / estimate.step;
-  };
-  estimate.samples_per_second = job.global_batch / estimate.step.value;
-  estimate.bubble_share = std::max(0.0, share(TimeTerm::PipelineBubble));  // Rounding.
-  estimate.communication_share =
-      share(TimeTerm::TensorCommunication) + share(TimeTerm::ContextCommunication) +
-      share(TimeTerm::ParameterGather) + share(TimeTerm::PipelineCommunication) +
-      share(TimeTerm::GradientCommunication) + share(TimeTerm::ParameterServer);
-  estimate.scaling_efficiency =
-      estimate.samples_per_second / (estimate.speed_of_one * estimate.devices);
-  constexpr double kSecondsPerHour = 3600.0;
-  if (device.price_per_hour) {
-    estimate.dollars_per_step =
-        *device.price_per_hour * estimate.devices * estimate.step.value / kSecondsPerHour;
-  }
-  if (device.power_watts) {
-    estimate.joules_per_step = *device.power_watts * estimate.devices * estimate.step.value;
-  }
 }
 
 }  // namespace orrery::costmodel
