@@ -267,6 +267,9 @@ std::vector<int> DenseEstimator::balanced_layers(const core::DensePlan& plan) co
   core::DensePlan one = plan;
   one.microbatch = 1;
   one.sequence_parallel = false;
+  one.data = plan.data_ways();
+  one.sharding = 1;
+  one.sharding_stage = 0;
   const int chunks = plan.pipeline * plan.virtual_stages;
   return known(levelled_, {passes_alone(one), chunks}, [&] { return levelled(one, chunks); });
 }

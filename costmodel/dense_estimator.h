@@ -107,7 +107,8 @@ class DenseEstimator {
   /// Why the plan's fullest stage does not fit its device's memory; absent where it does.
   std::optional<Infeasible> does_not_fit(const core::DensePlan&) const;
 
-  /// Layers per stage that level the stages' passes on one sequence (all of it on each rank), the
+  /// Layers per stage that level the stages' passes on one sequence (all of it on each rank) where
+  /// data ways share nothing, the
   /// first one's embedding and the last one's head included.
   std::vector<int> balanced_layers(const core::DensePlan&) const;
 

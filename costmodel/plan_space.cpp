@@ -210,7 +210,6 @@ void DensePlanSpace::visit_sharding(core::DensePlan& plan, const Visit& visit) c
     if (!may_be(conditions_.sharding, sharding) || !may_be(conditions_.data, plan.data)) continue;
     for (int stage = sharding > 1 ? 1 : 0; stage <= (sharding > 1 ? 3 : 0); ++stage) {
       plan.sharding_stage = stage;
-      if (stage > 1 && !conditions_.sharding_stage) continue;
       if (!may_be(conditions_.sharding_stage, stage)) continue;
       if (valid(plan)) visit(plan);
     }

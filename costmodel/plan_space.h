@@ -10,7 +10,7 @@
 //   schedule    1F1B, GPipe, ZB-H1; interleaved with each number of chunks that divides the layers of
 //               a stage; ZB-1p and ZB-2p, computed from the plan's own durations, for up to 16 stages
 //               and two microbatches per stage (more have little to gain), or where asked for
-//   sharding    none, or each divisor of the data ways in ZeRO stage 1; in stages 2 and 3 where asked for
+//   sharding    none, or each divisor of the data ways in ZeRO stages 1, 2 and 3
 //
 // Of these the plans that core::why_invalid allows.
 

@@ -118,8 +118,7 @@ Seconds GradientTimes::before_end(StagePart part, int layers) const {
 Seconds StageProfile::held_up(int layers) const {
   const Seconds all = forward.makespan.device.at(layers) + backward.makespan.device.at(layers) +
                       weight_grad.makespan.device.at(layers);
-  const Seconds longest = std::max(gathering.at(layers), reducing.at(layers));
-  return std::max(longest - all, Seconds(0));
+  return std::max(gathering.at(layers) + reducing.at(layers) - all, Seconds(0));
 }
 
 Seconds StageProfile::backward_pass(int layers) const {

@@ -87,8 +87,8 @@ struct StageProfile {
   PassMemory memory_of_one, memory_of_two, memory_per_layer;
 
   PassMemory memory(int layers) const;
-  /// By how much the backward pass is longer because one of the two takes longer than all passes:
-  /// microbatch after microbatch a stage is not done sooner than any of its streams.
+  /// By how much the backward pass is longer because the two, which share the sharding group's links,
+  /// take longer than all passes: microbatch after microbatch a stage is not done sooner than they.
   core::Seconds held_up(int layers) const;
   core::Seconds backward_pass(int layers) const;
   /// All passes of one microbatch.

@@ -111,6 +111,20 @@ TEST(EstimateAgreement, OfShardedStagesAndContext) {
   }
 }
 
+// Where gathers of parameters and sums of gradients fill the links they share, a step is as long as both
+// together: streams apart would take a third less time.
+TEST(EstimateAgreement, GathersAndSumsShareTheirLinks) {
+  const core::Model model{"small", costmodel::small_llama(), std::nullopt};
+  for (const int stage : {2, 3}) {
+    const core::Plan plan =
+        plan_of({.sharding = 4, .sharding_stage = stage}, model.transformer->layers);
+    core::Cluster cluster = with_own_streams(costmodel::cpu_cluster(plan.devices()));
+    cluster.groups[0].type.device_link.bandwidth = core::BytesPerSecond(2e7);
+    const Pair p = both(plan, model, cluster, costmodel::small_job());
+    EXPECT_NEAR(p.estimated / p.simulated, 1.0, 0.1) << core::describe(plan);
+  }
+}
+
 // Messages of a ring, all-to-alls and gathered parameters are issued by the host like kernels: where it
 // bounds the passes, they take the longer for it. 8 layers, and c − 1 sends forward, 2c − 1 backward in
 // each for each microbatch (ring); 2 and 2 (all-to-all); a gather each way and a reduction (stage 3).

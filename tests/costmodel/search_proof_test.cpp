@@ -103,8 +103,8 @@ class BruteForce {
  private:
   void details(core::DensePlan d) {
     using Schedule = core::PipelineSchedule;
-    // Further stages, selective recomputation and context parallelism are looked at where asked for.
-    for (d.sharding_stage = 0; d.sharding_stage <= 1; ++d.sharding_stage) {
+    // Selective recomputation and context parallelism are looked at where asked for.
+    for (d.sharding_stage = 0; d.sharding_stage <= 3; ++d.sharding_stage) {
       for (d.microbatch = 1; d.microbatch <= case_.job.global_batch; ++d.microbatch) {
         if (case_.job.global_batch % (d.data_ways() * d.microbatch) != 0) continue;
         for (const bool sequence_parallel : {false, true}) {

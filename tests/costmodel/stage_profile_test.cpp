@@ -96,8 +96,8 @@ Seconds duration_of(const core::Instruction& instruction, const core::Role& role
 }
 
 /// When the compute stream is done with each pass, every instruction after those of its stream and those
-/// that it waits for. A stream that is busy for longer than all of them together holds up the backward
-/// pass.
+/// that it waits for. Gathers of parameters and sums of gradients, which go over the same links, hold up
+/// the backward pass where together they take longer than all passes.
 std::vector<Seconds> makespans(const core::Role& role, const PlanGroups& groups,
                                const core::Cluster& cluster, core::DType precision) {
   std::vector<Seconds> result;
@@ -119,7 +119,8 @@ std::vector<Seconds> makespans(const core::Role& role, const PlanGroups& groups,
     result.push_back(free[static_cast<std::size_t>(core::Stream::Compute)]);
     all += result.back();
   }
-  result[1] += std::max(*std::max_element(busy.begin(), busy.end()) - all, Seconds(0));
+  const auto of = [&](core::Stream stream) { return busy[static_cast<std::size_t>(stream)]; };
+  result[1] += std::max(of(core::Stream::Gather) + of(core::Stream::Data) - all, Seconds(0));
   return result;
 }
 
