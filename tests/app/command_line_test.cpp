@@ -182,8 +182,7 @@ TEST_F(CommandLine, SaysItsVersion) {
 TEST_F(CommandLine, APlanIsComparedWithTheBest) {
   const Outcome table = orrery(plan_ + " --compare plan.toml");
   ASSERT_EQ(table.status, 0) << table.error;
-  for (const char* part :
-       {"best found", "sent within a node", "plan, dp2 tp1", "3 plans"}) {
+  for (const char* part : {"best found", "sent within a node", "plan, dp2 tp1", "3 plans"}) {
     EXPECT_THAT(table.out, HasSubstr(part));
   }
   const Outcome json = orrery(plan_ + " --compare plan.toml plan.toml --json");
