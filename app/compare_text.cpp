@@ -103,10 +103,16 @@ void add_costs(SideBySide& table) {
 
 std::string verdict(const ComparedPlan& best, const ComparedPlan& other) {
   std::string words = fmt::format("{}, {}: ", other.name, core::describe(other.plan));
-  if (other.does_not_fit) words += *other.does_not_fit + "; ";
+  if (other.does_not_fit) return wrapped(words + *other.does_not_fit + ".", 0);
+  if (best.simulated && other.simulated) {
+    words += fmt::format("{:.2f} times as long when simulated; estimated, ",
+                         *other.simulated / *best.simulated);
+  }
   words += costmodel::why_slower(best.estimate, other.estimate);
-  if (other.faster)
-    words += fmt::format("; {} plans are faster", core::count(static_cast<double>(*other.faster)));
+  if (other.faster) {
+    words += fmt::format("; by estimate {} plans of the search are faster",
+                         core::count(static_cast<double>(*other.faster)));
+  }
   return wrapped(words + ".", 0);
 }
 

@@ -122,6 +122,14 @@ fs::path part_beside(const fs::path& plan) {
   return plan.parent_path() / (plan.stem().string() + "-cluster.toml");
 }
 
+/// Neither the plan nor the part of the cluster beside it may take the place of what is read.
+void check_outputs(const PlanFlags& flags) {
+  std::vector<fs::path> read = {flags.model, flags.cluster, flags.job};
+  read.insert(read.end(), flags.compare.begin(), flags.compare.end());
+  check_writable(*flags.output, read);
+  if (flags.max_gpus) check_writable(part_beside(*flags.output), read);
+}
+
 /// Where only a part of the cluster is used, that part is written beside the plan.
 void write_chosen(const PlanFlags& flags, const PlanQuestion& question, core::Plan plan) {
   const fs::path file(*flags.output);
@@ -179,8 +187,8 @@ std::vector<study::ComparedPlan> compared_plans(const PlanQuestion& question,
   for (const std::string& file : flags.compare) {
     const core::Plan plan =
         study::read_plan_for(file, question.model, question.cluster, question.job);
-    plans.push_back(study::estimated(fs::path(file).stem().string(), plan, question.model,
-                                     question.cluster, question.job));
+    const std::string name = plan.name.empty() ? fs::path(file).stem().string() : plan.name;
+    plans.push_back(study::estimated(name, plan, question.model, question.cluster, question.job));
   }
   return plans;
 }
@@ -280,7 +288,7 @@ void run_plan(const PlanFlags& flags) {
   PlanQuestion question{core::read_model(flags.model), core::read_cluster(flags.cluster),
                         core::read_job(flags.job)};
   question.whole_cluster_devices = question.cluster.devices();
-  if (flags.output) check_writable(*flags.output);
+  if (flags.output) check_outputs(flags);
   require_no_contradiction(flags, question);
   Progress progress;
   progress.say("searching plans");

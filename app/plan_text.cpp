@@ -53,7 +53,8 @@ std::string plans_table(const PlanQuestion& question, Plans plans) {
     const Estimate& e = ranked.estimate;
     std::vector<std::string> row = {core::describe(ranked.plan), core::text(e.step),
                                     ranked.refined ? core::text(*ranked.refined) : "-",
-                                    core::count(final_speed(ranked)), core::text(memory_of(e))};
+                                    (ranked.refined ? "" : "~") + core::count(final_speed(ranked)),
+                                    core::text(memory_of(e))};
     if (mfu) row.push_back(e.mfu ? core::percent(*e.mfu * (e.step / study::step_of(ranked))) : "-");
     if (bubble) row.push_back(core::percent(e.bubble_share));
     row.push_back(core::percent(e.communication_share));

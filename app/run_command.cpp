@@ -127,8 +127,12 @@ Prepared prepare(const RunFlags& flags) {
                             ": rope_scaling: the engine's rotary embedding has no scaling; plan "
                             "and simulate take such a model, run does not");
   }
+  std::vector<std::filesystem::path> read = study::input_files(flags.plan, prepared.inputs.plan);
+  const core::Job& job = prepared.inputs.job;
+  if (job.data) read.emplace_back(job.data->path);
+  if (job.initial_weights) read.emplace_back(*job.initial_weights);
   for (const auto& file : {flags.output, flags.weights_out}) {
-    if (file) check_writable(*file);
+    if (file) check_writable(*file, read);
   }
   if (flags.output) core::check_trace_name(*flags.output);
   prepared.program = study::lower_plan(prepared.inputs);

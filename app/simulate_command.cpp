@@ -41,7 +41,7 @@ CLI::App* declare_simulate(CLI::App& app, SimulateFlags& flags) {
 void run_simulate(const SimulateFlags& flags) {
   const study::Inputs inputs = study::read_inputs(flags.plan);
   if (flags.output) {
-    check_writable(*flags.output);
+    check_writable(*flags.output, study::input_files(flags.plan, inputs.plan));
     core::check_trace_name(*flags.output);
   }
   const core::Program program = study::lower_plan(inputs);

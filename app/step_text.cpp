@@ -70,7 +70,10 @@ std::string step_text(const study::Inputs& inputs, const study::StepReport& repo
   lines += fmt::format("{:<19} {}\n", std::string(unit_of(inputs)) + " per second",
                        core::count(report.per_second));
   if (report.mfu) lines += fmt::format("MFU                 {}\n", core::percent(*report.mfu));
-  lines += fmt::format("memory per device   {}\n", core::text(report.memory));
+  lines += fmt::format("memory per device   {}", core::text(report.memory));
+  lines += report.memory > report.available
+               ? fmt::format(", which does NOT fit: it has {}\n", core::text(report.available))
+               : fmt::format(" of {}\n", core::text(report.available));
   if (report.dollars) lines += fmt::format("price per step      ${:.4g}\n", *report.dollars);
   return lines + "\n" + parts_text(report.mean) + ranks_text(report);
 }
@@ -80,6 +83,8 @@ nlohmann::json step_json(const study::Inputs& inputs, const study::StepReport& r
       {"step_seconds", report.length.value},
       {std::string(unit_of(inputs)) + "_per_second", report.per_second},
       {"memory_bytes", report.memory.value},
+      {"memory_available_bytes", report.available.value},
+      {"fits", report.memory <= report.available},
       {"bubble_share", report.mean.total_bubble() / report.mean.length},
       {"communication_share", report.mean.exposed_communication() / report.mean.length}};
   if (report.mfu) json["mfu"] = *report.mfu;

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <utility>
 
 #include "app/output_file.h"
@@ -16,6 +17,8 @@
 
 namespace orrery::app {
 namespace {
+
+namespace fs = std::filesystem;
 
 // "1280x720".
 std::pair<int, int> parse_size(const std::string& text) {
@@ -91,7 +94,12 @@ void run_view(const ViewFlags& flags) {
   std::tie(options.width, options.height) = parse_size(flags.size);
   options.step = flags.step;
   options.critical_path = flags.critical_path;
-  if (flags.screenshot) check_writable(*flags.screenshot);
+  if (flags.screenshot) {
+    check_writable(*flags.screenshot, {flags.traces.begin(), flags.traces.end()});
+    if (fs::path(*flags.screenshot).extension() != ".png") {
+      throw core::ConfigError(*flags.screenshot + ": a picture's name ends in .png");
+    }
+  }
   std::vector<core::Trace> traces;
   for (const std::string& file : flags.traces) {
     traces.push_back(core::read_trace(file));

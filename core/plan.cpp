@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+
 #include "core/error.h"
 
 namespace orrery::core {
@@ -26,6 +28,9 @@ std::string describe_dense(const DensePlan& d) {
   if (d.attention != AttentionKind::Flash) {
     text += fmt::format(" {}", attention_kind_name(d.attention));
   }
+  const int layers = std::accumulate(d.layers_per_stage.begin(), d.layers_per_stage.end(), 0);
+  const auto parts = static_cast<int>(d.layers_per_stage.size());
+  if (parts > 1 && d.layers_per_stage != even_layers(layers, parts)) text += " uneven";
   return text;
 }
 

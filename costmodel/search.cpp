@@ -414,15 +414,15 @@ std::string why_slower(const Estimate& best, const Estimate& other) {
     const auto i = static_cast<std::size_t>(t);
     differences.push_back({static_cast<TimeTerm>(t), other.time[i] - best.time[i]});
   }
-  std::stable_sort(differences.begin(), differences.end(),
-                   [](const Difference& a, const Difference& b) { return a.seconds > b.seconds; });
-  // The largest ones that explain most of the difference.
-  Seconds explained;
+  // The largest ones either way; a tenth of the largest is of no account.
+  const auto larger = [](const Difference& a, const Difference& b) {
+    return std::abs(a.seconds.value) > std::abs(b.seconds.value);
+  };
+  std::stable_sort(differences.begin(), differences.end(), larger);
   std::string separator;
   for (const Difference& d : differences) {
-    if (d.seconds.value <= 0 || explained > more * 0.9) break;
-    text += fmt::format("{}{} +{:.3g} s", separator, time_term_name(d.term), d.seconds.value);
-    explained += d.seconds;
+    if (std::abs(d.seconds.value) < 0.1 * std::abs(differences.front().seconds.value)) break;
+    text += fmt::format("{}{} {:+.3g} s", separator, time_term_name(d.term), d.seconds.value);
     separator = ", ";
   }
   return text;

@@ -25,4 +25,13 @@ Inputs read_inputs(const std::filesystem::path& plan_file) {
   return inputs;
 }
 
+std::vector<std::filesystem::path> input_files(const std::filesystem::path& plan_file,
+                                               const core::Plan& plan) {
+  std::vector<std::filesystem::path> files = {plan_file};
+  for (const std::string& path : {plan.model, plan.cluster, plan.job}) {
+    files.push_back(core::resolve_beside(plan_file, path));
+  }
+  return files;
+}
+
 }  // namespace orrery::study

@@ -45,6 +45,21 @@ std::optional<double> price(const core::Cluster& cluster, core::Seconds step) {
   return dollars_per_hour * step.value / kSecondsPerHour;
 }
 
+void add_memory(StepReport& report, const core::Cluster& cluster, const core::Program& program) {
+  std::vector<core::Bytes> peaks;
+  for (const core::Role& role : program.roles) peaks.push_back(core::memory_profile(role).peak);
+  std::optional<core::Bytes> least_spare;
+  for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
+    const core::Device& device = cluster.node_type(cluster.node_of(static_cast<int>(rank))).device;
+    const core::Bytes needed = peaks[program.ranks[rank].role.index()] + device.reserved;
+    const core::Bytes spare = device.memory - needed;
+    if (least_spare && spare >= *least_spare) continue;
+    least_spare = spare;
+    report.memory = needed;
+    report.available = device.memory;
+  }
+}
+
 }  // namespace
 
 StepReport report_step(const Inputs& inputs, const core::Program& program,
@@ -56,9 +71,7 @@ StepReport report_step(const Inputs& inputs, const core::Program& program,
   const double per_sample = inputs.model.transformer ? inputs.job.sequence : 1.0;
   report.per_second = samples * per_sample / report.length.value;
   report.mfu = utilization(inputs, report.per_second);
-  for (const core::Role& role : program.roles) {
-    report.memory = std::max(report.memory, core::memory_profile(role).peak);
-  }
+  add_memory(report, inputs.cluster, program);
   report.ranks = core::step_breakdowns(trace, report.step);
   report.mean = core::mean_breakdown(trace, report.ranks);
   report.dollars = price(inputs.cluster, report.length);

@@ -18,8 +18,10 @@ struct StepReport {
   /// Model FLOPs (costmodel::model_flops_per_token) over what all devices could do at their peak.
   /// Absent for click-through models and where a device states no peak.
   std::optional<double> mfu;
-  core::Bytes memory;        ///< Of the rank that needs most, as the Program's buffers have it.
-  core::StepBreakdown mean;  ///< Over ranks.
+  /// Of the rank that lacks most (or has least to spare): its role's buffers at their most and what the
+  /// device reserves; and what the device has.
+  core::Bytes memory, available;
+  core::StepBreakdown mean;                ///< Over ranks.
   std::vector<core::StepBreakdown> ranks;  ///< By recorded rank.
   std::optional<double> dollars;           ///< Price of one step.
 };

@@ -212,7 +212,12 @@ Cluster read_part(TableReader& reader, const std::filesystem::path& path, int pa
   const int devices = reader.count("devices", 1, static_cast<int>(kMaxDevices));
   reader.finish();
   if (parts == kMostParts) {
-    reader.fail("part_of", fmt::format("is a part of a part, more than {} files deep", kMostParts));
+    reader.fail("part_of", fmt::format("is a part of a part more than {} files deep, or of itself",
+                                       kMostParts));
+  }
+  std::error_code unknown;
+  if (!std::filesystem::exists(whole_file, unknown)) {
+    reader.fail("part_of", fmt::format("there is no file {}", whole_file.string()));
   }
   const Cluster whole = read_cluster(whole_file, parts + 1);
   if (devices > whole.devices()) {

@@ -14,6 +14,13 @@ namespace {
 
 constexpr double kGiB = 1073741824.0;
 constexpr double kGbit = 1e9 / 8.0;
+// As core/config reads models and clusters.
+constexpr int kMostOfAny = 1'000'000'000;
+constexpr int kMostLayers = 10'000;
+constexpr int kMostWidth = 10'000'000;
+constexpr int kMostDevices = 250'000;
+/// From a nanosecond to some years: beyond, a unit is mistaken.
+constexpr double kLeastSeconds = 1e-9, kMostSeconds = 1e8;
 
 /// Reads the fields of one row.
 class RowReader {
@@ -29,7 +36,7 @@ class RowReader {
     const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
     if (error != std::errc() || end != field.data() + field.size() || !std::isfinite(value) ||
         value < 0) {
-      fail(column, "a number of at least 0");
+      fail(column, "a number that is not negative");
     }
     return value;
   }
@@ -40,16 +47,24 @@ class RowReader {
     return value;
   }
 
-  std::optional<int> count(const char* column, int least = 1) const {
+  std::optional<int> count(const char* column, int least = 1, int most = kMostOfAny) const {
     const auto value = number(column);
     if (!value) return std::nullopt;
-    if (*value != std::floor(*value) || *value < least || *value > 2e9) {
-      fail(column, fmt::format("a whole number of at least {}", least));
+    if (*value != std::floor(*value) || *value < least || *value > most) {
+      fail(column, fmt::format("a whole number from {} to {}", least, most));
     }
     return static_cast<int>(*value);
   }
 
-  bool flag(const char* column) const { return count(column, 0).value_or(0) > 0; }
+  bool flag(const char* column) const { return count(column, 0, 1).value_or(0) > 0; }
+
+  /// A text that must be there.
+  const std::string& name(const char* column) const {
+    if (text(column).empty()) {
+      throw core::ConfigError(table_.where(row_, column) + ": is empty; a row needs one");
+    }
+    return text(column);
+  }
 
   template <class T>
   std::optional<T> choice(const char* column,
@@ -64,12 +79,12 @@ class RowReader {
     fail(column, allowed);
   }
 
- private:
   [[noreturn]] void fail(const char* column, const std::string& allowed) const {
     throw core::ConfigError(fmt::format("{}: found \"{}\"; allowed: {}, or nothing",
                                         table_.where(row_, column), text(column), allowed));
   }
 
+ private:
   const CsvTable& table_;
   std::size_t row_;
 };
@@ -77,12 +92,12 @@ class RowReader {
 void read_model(MeasuredStep& step, const RowReader& row) {
   step.model = row.text("model");
   step.architecture = row.text("architecture");
-  step.layers = row.count("layers");
-  step.hidden = row.count("hidden");
-  step.heads = row.count("heads");
-  step.kv_heads = row.count("kv_heads");
-  step.ffn = row.count("ffn");
-  step.vocab = row.count("vocab");
+  step.layers = row.count("layers", 1, kMostLayers);
+  step.hidden = row.count("hidden", 1, kMostWidth);
+  step.heads = row.count("heads", 1, kMostWidth);
+  step.kv_heads = row.count("kv_heads", 1, kMostWidth);
+  step.ffn = row.count("ffn", 1, kMostWidth);
+  step.vocab = row.count("vocab", 1, kMostWidth);
   step.sequence = row.count("seq");
   step.gated_mlp = row.flag("gated_mlp");
   step.tied_embeddings = row.flag("tied_embeddings");
@@ -92,12 +107,12 @@ void read_model(MeasuredStep& step, const RowReader& row) {
 
 void read_plan(MeasuredStep& step, const RowReader& row) {
   using core::PipelineSchedule;
-  step.data = row.count("data");
-  step.tensor = row.count("tensor");
-  step.pipeline = row.count("pipeline");
-  step.context = row.count("context");
-  step.expert = row.count("expert");
-  step.sharding_stage = row.count("sharding_stage", 0);
+  step.data = row.count("data", 1, kMostDevices);
+  step.tensor = row.count("tensor", 1, kMostDevices);
+  step.pipeline = row.count("pipeline", 1, kMostDevices);
+  step.context = row.count("context", 1, kMostDevices);
+  step.expert = row.count("expert", 1, kMostDevices);
+  step.sharding_stage = row.count("sharding_stage", 0, 3);
   step.virtual_stages = row.count("virtual_stages");
   std::vector<std::pair<std::string_view, PipelineSchedule>> schedules;
   for (const auto schedule : {PipelineSchedule::GPipe, PipelineSchedule::OneFOneB,
@@ -135,18 +150,23 @@ std::vector<std::string> split(const std::string& text, char separator) {
 
 MeasuredStep step_of(const RowReader& row) {
   MeasuredStep step;
-  step.id = row.text("id");
-  step.source = row.text("source");
+  step.id = row.name("id");
+  step.source = row.name("source");
   step.device = row.text("device");
   step.framework = row.text("framework");
-  step.devices = row.count("devices");
-  step.devices_per_node = row.count("devices_per_node");
+  step.devices = row.count("devices", 1, kMostDevices);
+  step.devices_per_node = row.count("devices_per_node", 1, kMostDevices);
   if (const auto gbit = row.number("node_network_gbit")) {
     step.node_network = core::BytesPerSecond(*gbit * kGbit);
   }
   read_model(step, row);
   read_plan(step, row);
-  if (const auto seconds = row.positive("step_time_s")) step.step = core::Seconds(*seconds);
+  if (const auto seconds = row.positive("step_time_s")) {
+    if (*seconds < kLeastSeconds || *seconds > kMostSeconds) {
+      row.fail("step_time_s", fmt::format("{:g} to {:g} s", kLeastSeconds, kMostSeconds));
+    }
+    step.step = core::Seconds(*seconds);
+  }
   if (const auto gib = row.positive("memory_gib")) step.memory = core::Bytes(*gib * kGiB);
   step.assumed = split(row.text("assumed"), ';');
   step.verified = row.text("trust").rfind("memory", 0) != 0;

@@ -44,6 +44,22 @@ std::string message_for(const std::string& text) {
   return "";
 }
 
+// As large as models and clusters may be elsewhere, and no larger: a slip of the hand must not hang.
+TEST(MeasuredSteps, RefuseWhatNoModelOrMachineHas) {
+  const auto error = [](const std::string& column, const std::string& value) {
+    return message_for("device,id,source,devices," + column + "\nA100-80,one,here,8," + value +
+                       "\n");
+  };
+  EXPECT_THAT(error("hidden", "2000000000"), testing::HasSubstr("hidden: found \"2000000000\""));
+  EXPECT_THAT(error("layers", "1000000000"),
+              testing::HasSubstr("allowed: a whole number from 1 to"));
+  EXPECT_THAT(error("sharding_stage", "7"), testing::HasSubstr("from 0 to 3"));
+  EXPECT_THAT(error("gated_mlp", "7"), testing::HasSubstr("from 0 to 1"));
+  EXPECT_THAT(error("step_time_s", "1e-30"), testing::HasSubstr("step_time_s"));
+  EXPECT_THAT(message_for("device,id,source,devices\nA100-80,,here,8\n"),
+              testing::HasSubstr(":2: id: is empty"));
+}
+
 TEST(MeasuredSteps, NameLineAndColumnOfWhatTheyCannotRead) {
   const std::string head = "id,source,device,devices,recompute\n";
   EXPECT_THAT(message_for(head + "a,b,c,eight,none\n"),
