@@ -361,7 +361,8 @@ TEST(ClusterFileError, APartIsNodesOrAPartOfOne) {
               HasSubstr("part.toml:3:11: devices: 12 of \"pod\" are neither whole "
                         "nodes nor a part of one, whose nodes have 8"));
   EXPECT_THAT(error("pod.toml", 136), HasSubstr("devices: 136 of \"pod\", which has 128"));
-  EXPECT_THAT(error("part.toml", 8), HasSubstr("part_of: is a part of a part more than 8 files deep, or of itself"));
+  EXPECT_THAT(error("part.toml", 8),
+              HasSubstr("part_of: is a part of a part more than 8 files deep, or of itself"));
   EXPECT_THAT(error("none.toml", 8), HasSubstr("part.toml:2:11: part_of: there is no file"));
 }
 
