@@ -31,6 +31,9 @@ std::string describe_dense(const DensePlan& d) {
   const int layers = std::accumulate(d.layers_per_stage.begin(), d.layers_per_stage.end(), 0);
   const auto parts = static_cast<int>(d.layers_per_stage.size());
   if (parts > 1 && d.layers_per_stage != even_layers(layers, parts)) text += " uneven";
+  if (d.pipeline > 1 && d.axis_order.back() == Axis::Pipeline && d.data_ways() > 1) {
+    text += " pp-outermost";
+  }
   return text;
 }
 

@@ -21,7 +21,9 @@ using core::Bytes;
 using core::Rank;
 using core::Seconds;
 
-StageEnds ends_of(int index, int count) { return {index == 0, index == count - 1}; }
+StagePlace place_of(int index, int count, int device) {
+  return {index == 0, index == count - 1, device};
+}
 
 /// Position of the entry that `same` says is alike, added where there is none.
 template <class Kind, class Same, class Make>
@@ -47,6 +49,21 @@ core::Device slowest_device(const core::Cluster& cluster, core::DType precision)
   return slowest;
 }
 
+std::vector<core::Device> device_kinds(const core::Cluster& cluster, core::DType precision) {
+  std::vector<core::Device> kinds;
+  for (const core::NodeGroup& group : cluster.groups) {
+    const core::Device& device = group.type.device;
+    const bool known = std::any_of(kinds.begin(), kinds.end(), [&](const core::Device& kind) {
+      return kind.name == device.name;
+    });
+    if (!known) kinds.push_back(device);
+  }
+  std::stable_sort(kinds.begin(), kinds.end(), [&](const core::Device& a, const core::Device& b) {
+    return matrix_peak(a, precision) > matrix_peak(b, precision);
+  });
+  return kinds;
+}
+
 double ranks_per_core(const core::Cluster& cluster) {
   double most = 1.0;
   for (const core::NodeGroup& group : cluster.groups) {
@@ -64,6 +81,7 @@ DenseEstimator::DenseEstimator(const core::Model& model, const core::Cluster& cl
       job_(job),
       options_(options),
       device_(slowest_device(cluster, job.precision)),
+      kinds_(device_kinds(cluster, job.precision)),
       ranks_per_core_(ranks_per_core(cluster)),
       fabric_(fabric_cost(cluster)),
       group_costs_(cluster) {}
@@ -85,14 +103,32 @@ const typename Map::mapped_type& DenseEstimator::known(Map& map, const typename 
 }
 
 const StagePasses& DenseEstimator::stage_passes(const core::DensePlan& alone,
-                                                StageEnds ends) const {
+                                                StagePlace ends) const {
   return known(stage_passes_, {alone, ends}, [&] {
     const core::DensePlan structure = passes_structure_alone(alone);
     return StagePasses(alone, ends,
                        known(pass_structures_, {structure, ends},
                              [&] { return PassStructure(structure, ends, model_, job_); }),
-                       model_, job_, device_);
+                       model_, job_, kinds_[static_cast<std::size_t>(ends.device)]);
   });
+}
+
+std::vector<int> DenseEstimator::devices_of_stages(const core::DensePlan& plan) const {
+  std::vector<int> devices(static_cast<std::size_t>(plan.pipeline), 0);
+  if (!several_kinds()) return devices;
+  const core::RankGrid grid(plan);
+  int rank = 0;
+  for (const core::NodeGroup& group : cluster_.groups) {
+    const auto kind = std::find_if(kinds_.begin(), kinds_.end(), [&](const core::Device& k) {
+      return k.name == group.type.device.name;
+    });
+    const int index = static_cast<int>(kind - kinds_.begin());
+    for (int end = rank + group.count * group.type.devices; rank < end; ++rank) {
+      int& slowest = devices[static_cast<std::size_t>(grid.coordinate(Rank(rank), Axis::Pipeline))];
+      slowest = std::max(slowest, index);
+    }
+  }
+  return devices;
 }
 
 DenseEstimator::PassesQuestion DenseEstimator::passes_question(const core::DensePlan& plan) const {
@@ -101,20 +137,23 @@ DenseEstimator::PassesQuestion DenseEstimator::passes_question(const core::Dense
   return question;
 }
 
-const StageProfile& DenseEstimator::profile(const PassesQuestion& question, StageEnds ends) const {
+const StageProfile& DenseEstimator::profile(const PassesQuestion& question, StagePlace ends) const {
   const StagePasses& passes = stage_passes(question.alone, ends);
   return known(profiles_, {&passes, question.microbatch, question.groups}, [&] {
     return passes.profile(question.microbatch, question.groups, fabric_, options_.passes);
   });
 }
 
-const StepSizes& DenseEstimator::step_sizes(const StepsQuestion& question, StageEnds ends,
+const StepSizes& DenseEstimator::step_sizes(const StepsQuestion& question, StagePlace ends,
                                             int layers) const {
   return known(step_sizes_, {question.sizes, ends, StepSizes::lowered(question.sizes, layers)},
-               [&] { return StepSizes(question.sizes, ends, layers, model_, device_, job_); });
+               [&] {
+                 return StepSizes(question.sizes, ends, layers, model_,
+                                  kinds_[static_cast<std::size_t>(ends.device)], job_);
+               });
 }
 
-const EndBlock& DenseEstimator::end_block(const StepsQuestion& question, StageEnds ends,
+const EndBlock& DenseEstimator::end_block(const StepsQuestion& question, StagePlace ends,
                                           int layers) const {
   const core::DensePlan& alone = question.structure;
   const StepOutline& outline =
@@ -134,10 +173,12 @@ const std::vector<PassMoment>& DenseEstimator::moments(const core::PipelineShape
 void DenseEstimator::add_chunks(const core::DensePlan& plan, PlanPasses& result) const {
   const PassesQuestion question = passes_question(plan);
   const int count = plan.pipeline * plan.virtual_stages;
+  const std::vector<int> devices = devices_of_stages(plan);
   result.chunks.reserve(4);  // First, last, and those between.
   result.kind_of_chunk.reserve(static_cast<std::size_t>(count));
   for (int c = 0; c < count; ++c) {
-    const StageEnds ends = ends_of(c, count);
+    const StagePlace ends =
+        place_of(c, count, devices[static_cast<std::size_t>(c % plan.pipeline)]);
     const int layers = plan.layers_per_stage[static_cast<std::size_t>(c)];
     result.kind_of_chunk.push_back(kind_index(
         result.chunks,
@@ -157,10 +198,11 @@ void DenseEstimator::add_chunks(const core::DensePlan& plan, PlanPasses& result)
 
 void DenseEstimator::add_stages(const core::DensePlan& plan, PlanPasses& result) const {
   std::vector<std::size_t> chunks;
+  const std::vector<int> devices = devices_of_stages(plan);
   result.stages.reserve(4);
   result.kind_of_stage.reserve(static_cast<std::size_t>(plan.pipeline));
   for (int s = 0; s < plan.pipeline; ++s) {
-    const StageEnds ends = ends_of(s, plan.pipeline);
+    const StagePlace ends = place_of(s, plan.pipeline, devices[static_cast<std::size_t>(s)]);
     chunks.clear();
     for (auto c = static_cast<std::size_t>(s); c < result.kind_of_chunk.size();
          c += static_cast<std::size_t>(plan.pipeline)) {
@@ -270,18 +312,26 @@ std::vector<int> DenseEstimator::balanced_layers(const core::DensePlan& plan) co
   one.data = plan.data_ways();
   one.sharding = 1;
   one.sharding_stage = 0;
-  const int chunks = plan.pipeline * plan.virtual_stages;
-  return known(levelled_, {passes_alone(one), chunks}, [&] { return levelled(one, chunks); });
+  std::vector<int> devices = devices_of_stages(plan);
+  for (int c = plan.pipeline; c < plan.pipeline * plan.virtual_stages; ++c) {
+    devices.push_back(devices[static_cast<std::size_t>(c - plan.pipeline)]);
+  }
+  return known(levelled_, {passes_alone(one), devices}, [&] { return levelled(one, devices); });
 }
 
-std::vector<int> DenseEstimator::levelled(const core::DensePlan& plan, int count) const {
+/// @param devices  Of its chunks.
+std::vector<int> DenseEstimator::levelled(const core::DensePlan& plan,
+                                          const std::vector<int>& devices) const {
   const PassesQuestion question = passes_question(plan);
-  std::vector<int> layers(static_cast<std::size_t>(count), 1);
+  const int count = static_cast<int>(devices.size());
+  std::vector<int> layers(devices.size(), 1);
   std::vector<const StageProfile*> chunks;
+  StagePlace before;
   for (int c = 0; c < count; ++c) {
-    // Chunks between the first and the last are alike.
-    const bool as_before = c > 1 && c < count - 1;
-    chunks.push_back(as_before ? chunks.back() : &profile(question, ends_of(c, count)));
+    const StagePlace place = place_of(c, count, devices[static_cast<std::size_t>(c)]);
+    const bool alike = c > 0 && place == before;
+    chunks.push_back(alike ? chunks.back() : &profile(question, place));
+    before = place;
   }
   const auto load = [&](std::size_t c) { return chunks[c]->passes(layers[c]); };
   for (int left = model_.transformer->layers - count; left > 0; --left) {
@@ -300,18 +350,19 @@ namespace {
 
 /// A kind of stage as far as the ends of its step depend on it.
 struct SteppingStage {
-  StageEnds ends;
+  StagePlace ends;
   std::vector<int> chunks;  ///< Their layers.
   int layers() const { return std::accumulate(chunks.begin(), chunks.end(), 0); }
   auto operator<=>(const SteppingStage&) const = default;
 };
 
 /// In the order in which add_stages() meets them.
-std::vector<SteppingStage> stepping_stages(const core::DensePlan& plan) {
+std::vector<SteppingStage> stepping_stages(const core::DensePlan& plan,
+                                           const std::vector<int>& devices) {
   std::vector<SteppingStage> kinds;
   SteppingStage kind;
   for (int s = 0; s < plan.pipeline; ++s) {
-    kind.ends = ends_of(s, plan.pipeline);
+    kind.ends = place_of(s, plan.pipeline, devices[static_cast<std::size_t>(s)]);
     kind.chunks.clear();
     for (auto c = static_cast<std::size_t>(s); c < plan.layers_per_stage.size();
          c += static_cast<std::size_t>(plan.pipeline)) {
@@ -331,7 +382,7 @@ DenseEstimator::StepsQuestion DenseEstimator::steps_question(const core::DensePl
 std::vector<Bytes> DenseEstimator::persistent(const core::DensePlan& plan) const {
   const StepsQuestion question = steps_question(plan);
   std::vector<Bytes> result;
-  for (const SteppingStage& stage : stepping_stages(plan)) {
+  for (const SteppingStage& stage : stepping_stages(plan, devices_of_stages(plan))) {
     const int layers = stage.layers();
     result.push_back(total(step_sizes(question, stage.ends, layers).persistent(layers)));
   }
@@ -345,7 +396,7 @@ PlanSteps DenseEstimator::steps(const core::DensePlan& plan) const {
     result.tensor = groups.of(core::GroupKind::Tensor);
   }
   const StepsQuestion question = steps_question(plan);
-  for (const SteppingStage& stage : stepping_stages(plan)) {
+  for (const SteppingStage& stage : stepping_stages(plan, devices_of_stages(plan))) {
     const int layers = stage.layers();
     StepProfile& step = result.of_kind.emplace_back(
         step_sizes(question, stage.ends, layers)

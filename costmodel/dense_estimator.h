@@ -25,7 +25,7 @@ namespace orrery::costmodel {
 
 /// Chunks of a plan's layers that cost the same.
 struct AlikeChunks {
-  StageEnds ends;
+  StagePlace ends;
   int layers = 0;
   const StageProfile* profile = nullptr;
   core::Seconds forward, backward, weight_grad, ahead;  ///< Passes of one microbatch.
@@ -34,7 +34,7 @@ struct AlikeChunks {
 
 /// Stages of a plan that cost the same.
 struct AlikeStages {
-  StageEnds ends;
+  StagePlace ends;
   std::vector<std::size_t> chunks;  ///< Their kinds, in model order.
   int layers = 0;                   ///< Of all chunks.
   int first = 0;                    ///< Of them in the pipeline.
@@ -94,7 +94,8 @@ struct EstimateOptions {
 };
 
 /// Safe to use from several threads; every answer depends on its plan alone. On a cluster of
-/// unequal nodes all devices count as the slowest, with the least memory.
+/// unequal nodes a stage is as fast as the slowest device that it has a rank on, and all devices have
+/// the least memory of any.
 class DenseEstimator {
  public:
   DenseEstimator(const core::Model&, const core::Cluster&, const core::Job&,
@@ -137,14 +138,17 @@ class DenseEstimator {
   Fullest fullest(const core::DensePlan&) const;
   Infeasible too_large(const Fullest&, core::Bytes available) const;
 
+  /// The slowest.
   const core::Device& device() const { return device_; }
+  /// Whether the cluster has devices of several kinds, so that stages differ by where they lie.
+  bool several_kinds() const { return kinds_.size() > 1; }
   const core::Cluster& cluster() const { return cluster_; }
 
  private:
   /// What a map has for a key; made where it has nothing yet.
   template <class Map, class Make>
   const typename Map::mapped_type& known(Map&, const typename Map::key_type&, Make) const;
-  const StagePasses& stage_passes(const core::DensePlan& alone, StageEnds) const;
+  const StagePasses& stage_passes(const core::DensePlan& alone, StagePlace) const;
   /// What the profiles of a plan's stages depend on.
   struct PassesQuestion {
     core::DensePlan alone;  ///< passes_alone()
@@ -152,19 +156,21 @@ class DenseEstimator {
     int microbatch = 1;
   };
   PassesQuestion passes_question(const core::DensePlan&) const;
-  const StageProfile& profile(const PassesQuestion&, StageEnds) const;
+  const StageProfile& profile(const PassesQuestion&, StagePlace) const;
   /// What the ends of a plan's stages' steps depend on.
   struct StepsQuestion {
     core::DensePlan sizes, structure;  ///< step_sizes_alone(), step_structure_alone()
   };
   static StepsQuestion steps_question(const core::DensePlan&);
-  const EndBlock& end_block(const StepsQuestion&, StageEnds, int layers) const;
-  const StepSizes& step_sizes(const StepsQuestion&, StageEnds, int layers) const;
+  const EndBlock& end_block(const StepsQuestion&, StagePlace, int layers) const;
+  const StepSizes& step_sizes(const StepsQuestion&, StagePlace, int layers) const;
   const std::vector<PassMoment>& moments(const core::PipelineShape&, int stage,
                                          const ChunkKinds&) const;
   void add_chunks(const core::DensePlan&, PlanPasses&) const;
   void add_stages(const core::DensePlan&, PlanPasses&) const;
-  std::vector<int> levelled(const core::DensePlan&, int chunks) const;
+  std::vector<int> levelled(const core::DensePlan&, const std::vector<int>& devices) const;
+  /// Of each stage, the slowest kind of device that it has a rank on: into kinds_.
+  std::vector<int> devices_of_stages(const core::DensePlan&) const;
   MessageRoute route(const core::RankGrid&, int from_stage, int to_stage) const;
   core::Seconds exchange_time(core::Bytes message, const MessageRoute&, const PlanSteps&) const;
   core::Seconds computing(const AlikeChunks&) const;
@@ -176,24 +182,26 @@ class DenseEstimator {
   const core::Job& job_;
   EstimateOptions options_;
   core::Device device_;
-  double ranks_per_core_ = 1.0;  ///< CPU ranks that share one core; 1 where each has its own.
+  std::vector<core::Device> kinds_;  ///< Fastest first.
+  double ranks_per_core_ = 1.0;      ///< CPU ranks that share one core; 1 where each has its own.
   FabricCost fabric_;
   GroupCosts group_costs_;
 
   mutable std::mutex mutex_;
   /// By passes_structure_alone() of a plan and the stage's place; likewise passes_alone(); by them, the microbatch and the groups.
-  mutable std::map<std::pair<core::DensePlan, StageEnds>, PassStructure> pass_structures_;
-  mutable std::map<std::pair<core::DensePlan, StageEnds>, StagePasses> stage_passes_;
+  mutable std::map<std::pair<core::DensePlan, StagePlace>, PassStructure> pass_structures_;
+  mutable std::map<std::pair<core::DensePlan, StagePlace>, StagePasses> stage_passes_;
   mutable std::map<std::tuple<const StagePasses*, int, PlanGroups>, StageProfile> profiles_;
   /// By step_sizes_alone() of a plan, the stage's place and the layers that are lowered; likewise
   /// step_structure_alone(); by the outline and the layers.
-  using StepQuestion = std::tuple<core::DensePlan, StageEnds, int>;
+  using StepQuestion = std::tuple<core::DensePlan, StagePlace, int>;
   mutable std::map<StepQuestion, StepSizes> step_sizes_;
   mutable std::map<StepQuestion, StepOutline> step_outlines_;
   mutable std::map<std::pair<const StepOutline*, int>, EndBlock> end_blocks_;
   mutable std::map<std::tuple<core::PipelineShape, int, ChunkKinds>, std::vector<PassMoment>>
       moments_;
-  mutable std::map<std::pair<core::DensePlan, int>, std::vector<int>> levelled_;
+  /// By passes_alone() of a plan and the devices of its chunks.
+  mutable std::map<std::pair<core::DensePlan, std::vector<int>>, std::vector<int>> levelled_;
   mutable std::map<core::DensePlan, core::PassTimes> pass_times_;
 };
 
@@ -202,6 +210,9 @@ PlanFinish plan_finish(const PlanPasses&, const std::vector<core::Seconds>& fini
 
 /// The device with the least matrix peak, given the least memory of all.
 core::Device slowest_device(const core::Cluster&, core::DType precision);
+
+/// Each kind of device once, by falling matrix peak.
+std::vector<core::Device> device_kinds(const core::Cluster&, core::DType precision);
 
 /// Ranks that share one CPU core where a node has fewer cores than ranks; 1 otherwise.
 double ranks_per_core(const core::Cluster&);

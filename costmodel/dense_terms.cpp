@@ -22,6 +22,34 @@ Estimate DenseEstimator::estimate(const core::DensePlan& plan) const {
   return result;
 }
 
+namespace {
+
+core::FlopsPerSecond peak_of_all(const core::Cluster& cluster, core::DType precision) {
+  core::FlopsPerSecond sum;
+  for (const core::NodeGroup& group : cluster.groups) {
+    sum += matrix_peak(group.type.device, precision) * (1.0 * group.count * group.type.devices);
+  }
+  return sum;
+}
+
+/// A device with the mean price and power of all; without one where some device states none.
+core::Device average_device(const core::Cluster& cluster) {
+  core::Device average = cluster.groups.front().type.device;
+  const auto mean = [&](std::optional<double> core::Device::*value) -> std::optional<double> {
+    double sum = 0;
+    for (const core::NodeGroup& group : cluster.groups) {
+      if (!(group.type.device.*value)) return std::nullopt;
+      sum += *(group.type.device.*value) * group.count * group.type.devices;
+    }
+    return sum / cluster.devices();
+  };
+  average.price_per_hour = mean(&core::Device::price_per_hour);
+  average.power_watts = mean(&core::Device::power_watts);
+  return average;
+}
+
+}  // namespace
+
 Seconds DenseEstimator::computing(const AlikeChunks& chunk) const {
   const StageProfile& profile = *chunk.profile;
   return (profile.forward.compute.at(chunk.layers) + profile.backward.compute.at(chunk.layers) +
@@ -85,10 +113,9 @@ Estimate DenseEstimator::add_up(const core::DensePlan& plan, const PlanPasses& a
       job_.global_batch /
       (all_computing * (1.0 * m * plan.tensor * plan.context * plan.data_ways())).value;
   result.mfu = model_flops_per_token(*model_.transformer, job_.sequence) * job_.global_batch *
-               job_.sequence /
-               (matrix_peak(device_, job_.precision) * result.step * result.devices).value;
+               job_.sequence / (peak_of_all(cluster_, job_.precision) * result.step).value;
   result.tokens_per_second = job_.global_batch * job_.sequence / result.step.value;
-  add_rates(result, device_, job_);
+  add_rates(result, average_device(cluster_), job_);
   result.speed_of_one *= job_.sequence;
   return result;
 }

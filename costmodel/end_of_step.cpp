@@ -57,7 +57,7 @@ class Progress {
     gradients_ = instruction.gradients_end;
   }
 
-  const StageEnds& ends() const { return stage_.ends; }
+  const StagePlace& ends() const { return stage_.ends; }
   Seconds end() const { return *std::max_element(free_.begin(), free_.end()); }
   Seconds computing() const { return computing_; }
 
@@ -74,7 +74,7 @@ class Progress {
   Seconds computing_;
 };
 
-bool is_member(const StageEnds& ends, GroupKind kind) {
+bool is_member(const StagePlace& ends, GroupKind kind) {
   return kind != GroupKind::TiedEmbedding || ends.first || ends.last;
 }
 

@@ -25,7 +25,7 @@ struct EndingChunk {
 
 struct EndingStage {
   const StepProfile* step = nullptr;
-  StageEnds ends;
+  StagePlace ends;
   std::vector<EndingChunk> chunks;  ///< In model order.
 
   core::Seconds finish() const;  ///< Of its last pass.

@@ -19,7 +19,7 @@ struct LoneStage {
   int stage = 0;
 };
 
-LoneStage lone_stage(const core::DensePlan& plan, StageEnds ends, int layers,
+LoneStage lone_stage(const core::DensePlan& plan, StagePlace ends, int layers,
                      const core::Job& job) {
   LoneStage lone{{}, job, ends.first ? 0 : 1};
   core::DensePlan& dense = lone.plan.dense.emplace(plan);
@@ -31,19 +31,19 @@ LoneStage lone_stage(const core::DensePlan& plan, StageEnds ends, int layers,
 
 }  // namespace
 
-core::Role lowered_stage(const core::DensePlan& plan, StageEnds ends, int layers,
+core::Role lowered_stage(const core::DensePlan& plan, StagePlace ends, int layers,
                          const core::Model& model, const core::Job& job) {
   const LoneStage lone = lone_stage(plan, ends, layers, job);
   return core::lower_stage(lone.plan, model, lone.job, lone.stage);
 }
 
-core::Role lowered_step(const core::DensePlan& plan, StageEnds ends, int layers,
+core::Role lowered_step(const core::DensePlan& plan, StagePlace ends, int layers,
                         const core::Model& model, const core::Job& job) {
   const LoneStage lone = lone_stage(plan, ends, layers, job);
   return core::lower_step(lone.plan, model, lone.job, lone.stage);
 }
 
-ScaledStage scaled_stage(const core::DensePlan& plan, StageEnds ends, int layers,
+ScaledStage scaled_stage(const core::DensePlan& plan, StagePlace ends, int layers,
                          const core::Model& model, const core::Job& job, const core::Role& like) {
   ScaledStage stage;
   const int part = job.sequence / plan.context;

@@ -14,21 +14,22 @@
 namespace orrery::costmodel {
 
 /// Where in the pipeline a stage stands.
-struct StageEnds {
+struct StagePlace {
   bool first = true;  ///< Holds the embedding.
   bool last = true;   ///< Holds the output layer.
-  auto operator<=>(const StageEnds&) const = default;
+  int device = 0;     ///< Which of the cluster's kinds of device costs are asked of.
+  auto operator<=>(const StagePlace&) const = default;
 };
 
 /// The role of a stage of one chunk of `layers` layers that runs one microbatch: its calls are the step's begin,
 /// the passes, and the step's end. The rest of the pipeline is as short as `ends` allows.
 /// @param plan  Of one chunk per stage; its pipeline and layers_per_stage are not looked at.
-core::Role lowered_stage(const core::DensePlan& plan, StageEnds ends, int layers,
+core::Role lowered_stage(const core::DensePlan& plan, StagePlace ends, int layers,
                          const core::Model&, const core::Job&);
 
 /// Of the same role, buffers and parameters, the step's first block and its last (core::lower_step).
-core::Role lowered_step(const core::DensePlan& plan, StageEnds ends, int layers, const core::Model&,
-                        const core::Job&);
+core::Role lowered_step(const core::DensePlan& plan, StagePlace ends, int layers,
+                        const core::Model&, const core::Job&);
 
 /// Bytes that grow with the microbatch, and bytes that do not:
 ///   fixed + scale · scaled,   scale the microbatch in units of the one that was lowered.
@@ -48,7 +49,7 @@ struct ScaledStage {
 
 /// @param plan  As for lowered_stage(); its microbatch is not looked at.
 /// @param like  The stage of a plan of the same structure, which says what waits for what.
-ScaledStage scaled_stage(const core::DensePlan& plan, StageEnds ends, int layers,
+ScaledStage scaled_stage(const core::DensePlan& plan, StagePlace ends, int layers,
                          const core::Model&, const core::Job&, const core::Role& like);
 
 /// From the buffers of a stage with some microbatch and of the same with twice it.

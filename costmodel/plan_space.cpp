@@ -92,6 +92,9 @@ std::vector<PlanCorner> DensePlanSpace::corners() const {
         for (const int microbatch : divisors(job_.global_batch / ways)) {
           if (!may_be(conditions_.microbatch, microbatch)) continue;
           corners.push_back({tensor, pipeline, context, microbatch, ways});
+          if (estimator_.several_kinds() && pipeline > 1) {
+            corners.push_back({tensor, pipeline, context, microbatch, ways, true});
+          }
         }
       }
     }
@@ -107,6 +110,11 @@ void DensePlanSpace::visit(const PlanCorner& corner, const Visit& visit) const {
   core::DensePlan plan;
   if (corner.context > 1) {
     plan.axis_order.insert(plan.axis_order.begin() + 1, core::Axis::Context);
+  }
+  if (corner.pipeline_outermost) {
+    auto& order = plan.axis_order;
+    order.erase(std::find(order.begin(), order.end(), core::Axis::Pipeline));
+    order.push_back(core::Axis::Pipeline);
   }
   plan.tensor = corner.tensor;
   plan.pipeline = corner.pipeline;

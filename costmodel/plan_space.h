@@ -12,6 +12,9 @@
 //               and two microbatches per stage (more have little to gain), or where asked for
 //   sharding    none, or each divisor of the data ways in ZeRO stages 1, 2 and 3
 //
+//   axes        tensor, context, sharding, pipeline, data from neighbouring ranks outwards; on a cluster of
+//               unequal devices also with the pipeline outermost, so that each stage lies on one kind
+//
 // Of these the plans that core::why_invalid allows.
 
 #include <cstddef>
@@ -44,6 +47,7 @@ core::DensePlan plainest_plan(const core::Transformer&, int devices, const PlanC
 struct PlanCorner {
   int tensor = 1, pipeline = 1, context = 1, microbatch = 1;
   int data_ways = 1;
+  bool pipeline_outermost = false;  ///< Stages lie one after the other over the nodes.
 };
 
 class DensePlanSpace {

@@ -51,7 +51,7 @@ std::size_t PlanHash::operator()(const core::DensePlan& plan) const noexcept {
 PlanTimer::Passes& PlanTimer::passes() {
   if (passes_now_ != nullptr) return *passes_now_;
   key_ = plan_;
-  if (plan_.sharding_stage <= 1 && innermost(plan_)) {
+  if (plan_.sharding_stage <= 1 && innermost(plan_) && !estimator_.several_kinds()) {
     key_.data = plan_.data_ways();
     key_.sharding = 1;
     key_.sharding_stage = 0;

@@ -166,7 +166,7 @@ core::DensePlan passes_structure_alone(const core::DensePlan& plan) {
   return alone;
 }
 
-PassStructure::PassStructure(const core::DensePlan& plan, StageEnds ends, const core::Model& model,
+PassStructure::PassStructure(const core::DensePlan& plan, StagePlace ends, const core::Model& model,
                              const core::Job& job)
     : base(plan.recompute_layers.value_or(0)) {
   const int few = plan.sharding_stage > 1 ? 4 : 3;
@@ -175,7 +175,7 @@ PassStructure::PassStructure(const core::DensePlan& plan, StageEnds ends, const 
   }
 }
 
-StagePasses::StagePasses(const core::DensePlan& plan, StageEnds ends,
+StagePasses::StagePasses(const core::DensePlan& plan, StagePlace ends,
                          const PassStructure& structure, const core::Model& model,
                          const core::Job& job, const core::Device& device)
     : ends_(ends), base_(structure.base), outliner_(device, job.precision) {

@@ -110,7 +110,7 @@ core::DensePlan passes_structure_alone(const core::DensePlan&);
 /// A stage of one chunk with one, two, three (and four) layers beyond those that recompute alone.
 struct PassStructure {
   /// @param plan  passes_structure_alone() of a plan.
-  PassStructure(const core::DensePlan& plan, StageEnds, const core::Model&, const core::Job&);
+  PassStructure(const core::DensePlan& plan, StagePlace, const core::Model&, const core::Job&);
   int base = 0;                    ///< r.
   std::vector<core::Role> stages;  ///< By layers, from one.
 };
@@ -120,7 +120,7 @@ class StagePasses {
  public:
   /// @param plan  passes_alone() of a plan.
   /// @param structure  Of the same plan and place.
-  StagePasses(const core::DensePlan& plan, StageEnds, const PassStructure& structure,
+  StagePasses(const core::DensePlan& plan, StagePlace, const PassStructure& structure,
               const core::Model&, const core::Job&, const core::Device&);
 
   /// @param groups  Within the stage, of a plan that the stage was lowered for.
@@ -136,7 +136,7 @@ class StagePasses {
   Layers lowered(int layers, const core::Role& like, const core::DensePlan&, const core::Model&,
                  const core::Job&);
 
-  StageEnds ends_;
+  StagePlace ends_;
   int base_ = 0;
   int microbatch_ = 1;  ///< That was lowered.
   StageOutliner outliner_;

@@ -107,7 +107,7 @@ int StepOutline::lowered(const core::DensePlan& plan, int layers) {
   return lowered_in_full(plan) ? layers : std::min(layers, kLowered);
 }
 
-StepOutline::StepOutline(const core::DensePlan& plan, StageEnds ends, int layers,
+StepOutline::StepOutline(const core::DensePlan& plan, StagePlace ends, int layers,
                          const core::Model& model, const core::Job& job)
     : layers_(lowered(plan, layers)) {
   const core::Role role = lowered_stage(plan, ends, layers_, model, job);
@@ -188,7 +188,7 @@ EndBlock StepOutline::block(int layers) const {
 namespace {
 
 /// What lives throughout.
-MemoryByTerm persistent_memory(const core::Role& role, const core::DensePlan& plan, StageEnds ends,
+MemoryByTerm persistent_memory(const core::Role& role, const core::DensePlan& plan, StagePlace ends,
                                int layers, const core::Model& model, const core::Job& job) {
   // Up to stage 1 only buffers of a microbatch's size stand, which the passes bring.
   if (plan.sharding_stage <= 1) return run_memory(role);
@@ -232,7 +232,7 @@ int StepSizes::lowered(const core::DensePlan& plan, int layers) {
   return lowered_in_full(plan) ? layers : std::min(layers, few);
 }
 
-StepSizes::StepSizes(const core::DensePlan& plan, StageEnds ends, int layers,
+StepSizes::StepSizes(const core::DensePlan& plan, StagePlace ends, int layers,
                      const core::Model& model, const core::Device& device, const core::Job& job)
     : layers_(lowered(plan, layers)) {
   const core::Role role = lowered_step(plan, ends, layers_, model, job);

@@ -83,7 +83,7 @@ class StepOutline {
   /// @param plan  step_structure_alone() of a plan.
   /// @param layers  Of the stages that are asked for; where there are few, or lowered_in_full(), as
   /// many are lowered.
-  StepOutline(const core::DensePlan& plan, StageEnds, int layers, const core::Model&,
+  StepOutline(const core::DensePlan& plan, StagePlace, int layers, const core::Model&,
               const core::Job&);
 
   /// The layers that are lowered for a stage of `layers`.
@@ -111,7 +111,7 @@ class StepSizes {
  public:
   /// @param plan  step_sizes_alone() of a plan.
   /// @param layers  As for StepOutline.
-  StepSizes(const core::DensePlan& plan, StageEnds, int layers, const core::Model&,
+  StepSizes(const core::DensePlan& plan, StagePlace, int layers, const core::Model&,
             const core::Device&, const core::Job&);
 
   static int lowered(const core::DensePlan&, int layers);

@@ -125,6 +125,52 @@ TEST(EstimateAgreement, GathersAndSumsShareTheirLinks) {
   }
 }
 
+/// Two nodes of four devices, those of the second with a third of the first's speed.
+core::Cluster unequal_nodes() {
+  core::Cluster cluster = with_own_streams(costmodel::cpu_cluster(4));
+  core::NodeType& fast = cluster.groups[0].type;
+  fast.network_cards = 4;
+  fast.network_card = {core::Seconds(3e-6), core::BytesPerSecond(3e9)};
+  cluster.groups.push_back(cluster.groups[0]);
+  core::Device& slow = cluster.groups[1].type.device;
+  slow.name = "slow";
+  for (auto& [precision, peak] : slow.peak) peak *= 1.0 / 3;
+  slow.memory_bandwidth *= 1.0 / 3;
+  cluster.network.kind = core::NetworkKind::Star;
+  cluster.network.hop_latency = core::Seconds(0.5e-6);
+  return cluster;
+}
+
+// With the pipeline outermost a stage lies on one kind of device and is as fast as it; otherwise the
+// slowest of its ranks holds up the others.
+TEST(EstimateAgreement, AStageIsAsFastAsItsDevices) {
+  using core::Axis;
+  const core::Cluster cluster = unequal_nodes();
+  const core::Model model{"small", costmodel::small_llama(), std::nullopt};
+  core::DensePlan outermost{.data = 4, .pipeline = 2};
+  outermost.axis_order = {Axis::Tensor, Axis::Sharding, Axis::Data, Axis::Pipeline};
+  const core::DensePlan innermost{.data = 4, .pipeline = 2};
+  for (const core::DensePlan& dense : {outermost, innermost}) {
+    const core::Plan plan = plan_of(dense, model.transformer->layers);
+    const Pair p = both(plan, model, cluster, costmodel::small_job());
+    EXPECT_NEAR(p.estimated / p.simulated, 1.0, 1e-2) << core::describe(plan);
+  }
+}
+
+// The search gives the faster devices more layers, and their stage nodes of its own.
+TEST(EstimateAgreement, TheBestPlanOnUnequalNodesGivesTheFasterMoreLayers) {
+  const core::Cluster cluster = unequal_nodes();
+  const core::Model model{"small", costmodel::small_llama(), std::nullopt};
+  costmodel::SearchOptions options;
+  options.conditions.pipeline = 2;
+  options.conditions.tensor = 1;
+  const auto found = costmodel::search(model, cluster, costmodel::small_job(), options);
+  ASSERT_FALSE(found.ranked.empty());
+  const core::DensePlan& best = *found.ranked.front().plan.dense;
+  EXPECT_EQ(best.axis_order.back(), core::Axis::Pipeline);
+  EXPECT_GT(best.layers_per_stage[0], best.layers_per_stage[1]);
+}
+
 // Messages of a ring, all-to-alls and gathered parameters are issued by the host like kernels: where it
 // bounds the passes, they take the longer for it. 8 layers, and c − 1 sends forward, 2c − 1 backward in
 // each for each microbatch (ring); 2 and 2 (all-to-all); a gather each way and a reduction (stage 3).

@@ -115,6 +115,7 @@ TEST(Configs, ClustersHaveTheDevicesTheirNamesSay) {
   EXPECT_EQ(devices("dgx-b200-64"), 512);
   EXPECT_EQ(devices("v100-64x8"), 512);
   EXPECT_EQ(devices("dgx-2"), 256);
+  EXPECT_EQ(devices("v100-a100-16"), 128);
 }
 
 TEST(Configs, EveryJobIsRead) {

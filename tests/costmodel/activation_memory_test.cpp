@@ -70,7 +70,7 @@ double kept_per_layer(const Shape& shape, const Mode& mode, int tensor) {
   plan.sequence_parallel = mode.sequence_parallel && tensor > 1;
   const core::Cluster cluster = cpu_cluster(8);
   const core::Model named{shape.name, model, std::nullopt};
-  const StageEnds place = {false, false};
+  const StagePlace place = {false, false};
   const PassStructure structure(passes_structure_alone(plan), place, named, job);
   const StagePasses passes(passes_alone(plan), place, structure, named, job,
                            cluster.node_type(0).device);

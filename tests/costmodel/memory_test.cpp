@@ -24,7 +24,7 @@ MemoryByTerm persistent(const core::DensePlan& plan, int stage, const core::Clus
        c += static_cast<std::size_t>(plan.pipeline)) {
     layers += plan.layers_per_stage[c];
   }
-  const StageEnds ends{stage == 0, stage == plan.pipeline - 1};
+  const StagePlace ends{stage == 0, stage == plan.pipeline - 1};
   const StepSizes sizes(step_sizes_alone(plan), ends, layers, model, cluster.node_type(0).device,
                         job);
   const StepOutline outline(step_structure_alone(plan), ends, layers, model, job);
@@ -43,7 +43,7 @@ MemoryByTerm predicted(const core::DensePlan& plan, const core::Model& model, co
   std::vector<PassMemory> memory;
   ChunkKinds kinds;
   for (int chunk = stage; chunk < all; chunk += plan.pipeline) {
-    const StageEnds place{chunk == 0, chunk == all - 1};
+    const StagePlace place{chunk == 0, chunk == all - 1};
     const int layers = plan.layers_per_stage[static_cast<std::size_t>(chunk)];
     const auto [kind, added] = known.try_emplace({place.first, place.last, layers}, known.size());
     kinds.push_back(kind->second);
@@ -192,7 +192,7 @@ TEST(Memory, SavedActivationsFollowKorthikanti) {
       plan.recompute = recompute;
       const core::Cluster cluster = cpu_cluster(8);
       const core::Model named{"small", model, std::nullopt};
-      const StageEnds place = {false, false};
+      const StagePlace place = {false, false};
       const PassStructure structure(passes_structure_alone(plan), place, named, job);
       const StagePasses passes(passes_alone(plan), place, structure, named, job,
                                cluster.node_type(0).device);

@@ -133,9 +133,9 @@ TEST(StageProfile, IsThatOfTheStageLoweredWithItsMicrobatch) {
     const core::Model model{"small", transformer, std::nullopt};
     for (const Case& c : cases()) {
       const PlanGroups groups = GroupCosts(c.cluster).of(c.plan);
-      for (const StageEnds ends :
-           {StageEnds{true, true}, {true, false}, {false, false}, {false, true}}) {
-        const StageEnds place = ends;
+      for (const StagePlace ends :
+           {StagePlace{true, true}, {true, false}, {false, false}, {false, true}}) {
+        const StagePlace place = ends;
         const PassStructure structure(passes_structure_alone(c.plan), place, model, job);
         const StagePasses passes(passes_alone(c.plan), place, structure, model, job,
                                  c.cluster.node_type(0).device);

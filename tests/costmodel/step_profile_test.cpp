@@ -77,8 +77,8 @@ TEST(StepProfile, IsThatOfTheStageLoweredInFull) {
       placed.pipeline = 2;
       const PlanGroups groups = GroupCosts(cluster).of(placed);
       const FabricCost fabric = fabric_cost(cluster);
-      for (const StageEnds ends :
-           {StageEnds{true, true}, {true, false}, {false, false}, {false, true}}) {
+      for (const StagePlace ends :
+           {StagePlace{true, true}, {true, false}, {false, false}, {false, true}}) {
         const core::DensePlan structure = step_structure_alone(plan);
         const core::DensePlan sizes = step_sizes_alone(plan);
         // A bucket of a byte is one of a layer, and lowered in full.
