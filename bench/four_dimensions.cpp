@@ -91,11 +91,13 @@ std::string best_of_all(const Assumed& a) {
                      core::describe(best.plan));
 }
 
-/// How much faster the 4D plan is than the better of the others.
-double gain_of(const Speeds& speeds) {
+/// How much faster the 4D plan is than the better of the others; absent where there is nothing to
+/// compare.
+std::optional<double> gain_of(const Speeds& speeds) {
   const auto& [four, pp64, mp8] = speeds;
   const double other = std::max(pp64.value_or(0), mp8.value_or(0));
-  return four && other > 0 ? *four / other - 1 : 0;
+  if (!four || other == 0) return std::nullopt;
+  return *four / other - 1;
 }
 
 std::string text(const std::optional<double>& speed) {
@@ -109,12 +111,13 @@ struct Tally {
 void print_row(int sequence, int held, double gigabits, const Speeds& speeds,
                const std::string& best, Tally& tally) {
   const auto& [four, pp64, mp8] = speeds;
-  const double gain = gain_of(speeds);
-  fmt::print("{:>8} {:>6} {:>7} {:>8} {:>8} {:>8} {:>+8.1f}%  {}\n", sequence, held, gigabits,
-             text(four), text(pp64), text(mp8), 100 * gain, best);
+  const std::optional<double> gain = gain_of(speeds);
+  fmt::print("{:>8} {:>6} {:>7} {:>8} {:>8} {:>8} {:>9}  {}\n", sequence, held, gigabits,
+             text(four), text(pp64), text(mp8), gain ? fmt::format("{:+.1f}%", 100 * *gain) : "-",
+             best);
   std::fflush(stdout);
   ++tally.cases;
-  if (gain > 0) ++tally.wins;
+  if (gain && *gain > 0) ++tally.wins;
 }
 
 void print_head(const char* held) {

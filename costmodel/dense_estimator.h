@@ -109,8 +109,7 @@ class DenseEstimator {
   std::optional<Infeasible> does_not_fit(const core::DensePlan&) const;
 
   /// Layers per stage that level the stages' passes on one sequence (all of it on each rank) where
-  /// data ways share nothing, the
-  /// first one's embedding and the last one's head included.
+  /// data ways share nothing, the first one's embedding and the last one's head included.
   std::vector<int> balanced_layers(const core::DensePlan&) const;
 
   /// What a schedule that is computed from durations is to be computed from for this plan, whose own
