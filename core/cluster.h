@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/collective_library.h"
+#include "core/interconnect.h"
 #include "core/model.h"
 #include "core/units.h"
 
@@ -70,12 +71,6 @@ struct Device {
   std::optional<double> power_watts;
 };
 
-/// α and β of one directed link.
-struct LinkCost {
-  Seconds latency;           ///< α, per message.
-  BytesPerSecond bandwidth;  ///< β, one direction.
-};
-
 enum class NodeFabric {
   Switch,    ///< NVSwitch: every device has its own port at `bandwidth`.
   CubeMesh,  ///< DGX-1V hybrid cube mesh; `bandwidth` is a device's total over its links.
@@ -89,7 +84,9 @@ struct NodeType {
   int devices = 0;  ///< Devices (ranks) per node.
   int cores = 0;    ///< CPU cores that the node's ranks share.
   NodeFabric fabric = NodeFabric::Switch;
-  LinkCost device_link;   ///< One device's port to the fabric, each direction.
+  LinkCost device_link;  ///< One device's port to the fabric, each direction.
+  /// PcieTree: behind one PCIe switch, whose way to the host they share. Absent: all are behind one.
+  std::optional<int> devices_per_switch = {};
   int network_cards = 0;  ///< Shared evenly by the devices. 0 only in a cluster of one node.
   LinkCost network_card;  ///< One card, each direction.
   Bytes host_memory;
@@ -98,16 +95,6 @@ struct NodeType {
 struct NodeGroup {
   NodeType type;
   int count = 0;
-};
-
-enum class NetworkKind { None, Star, FatTree };
-
-struct Network {
-  NetworkKind kind = NetworkKind::None;
-  int nodes_per_leaf = 0;         ///< FatTree only.
-  double oversubscription = 1.0;  ///< FatTree only: leaf's down capacity / up capacity, ≥ 1.
-  Seconds hop_latency;            ///< Per network link: 2 under one switch, 4 between leaves.
-  double efficiency = 1.0;        ///< Share of a card's line rate that bulk transfers reach.
 };
 
 /// Ranks are numbered node by node in the order of `groups`, device by device within a node.

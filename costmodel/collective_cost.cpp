@@ -1,5 +1,7 @@
 #include "costmodel/collective_cost.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
@@ -279,8 +281,38 @@ void keep_slower(FabricCost& slowest, const FabricCost& other) {
 
 }  // namespace
 
+std::optional<std::string> why_unpriced(const core::Cluster& cluster) {
+  const core::Network& network = cluster.network;
+  std::string what;
+  switch (network.kind) {
+    case core::NetworkKind::None:
+    case core::NetworkKind::Star:
+      break;
+    case core::NetworkKind::FatTree:
+      if (network.pods) what = "a fat tree of three levels";
+      if (network.spreading == core::Spreading::Hash) what = "a fat tree that hashes";
+      break;
+    case core::NetworkKind::Rail:
+    case core::NetworkKind::Torus:
+    case core::NetworkKind::Dragonfly:
+    case core::NetworkKind::Graph:
+      what = fmt::format("a network of kind \"{}\"", core::network_name(network.kind));
+      break;
+  }
+  for (const core::NodeGroup& group : cluster.groups) {
+    if (group.type.devices_per_switch) what = "a PCIe tree of several switches";
+  }
+  if (what.empty()) return std::nullopt;
+  return fmt::format(
+      "cluster {} has {}, for whose collectives the cost model has no formula; \"orrery simulate\" "
+      "plays plans on it. Estimates cover one node, stars and evenly spread fat trees of two "
+      "levels",
+      cluster.name, what);
+}
+
 FabricCost fabric_cost(const core::Cluster& cluster) {
   ORRERY_CHECK(!cluster.groups.empty(), "a cluster without nodes");
+  if (const auto why = why_unpriced(cluster)) throw core::ConfigError(*why);
   FabricCost cost = fabric_of(cluster.groups.front().type, cluster.network);
   for (const core::NodeGroup& group : cluster.groups) {
     keep_slower(cost, fabric_of(group.type, cluster.network));

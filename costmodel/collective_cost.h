@@ -20,6 +20,7 @@
 
 #include <compare>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/cluster.h"
@@ -44,7 +45,11 @@ struct FabricCost {
   core::Collectives collectives;
 };
 
+/// Why the closed forms do not cover a cluster's network, in words; absent where they do.
+std::optional<std::string> why_unpriced(const core::Cluster&);
+
 /// Of a cluster; where its nodes differ, the slowest of each.
+/// @throws ConfigError where why_unpriced() says something
 FabricCost fabric_cost(const core::Cluster&);
 
 /// Where the members of a group are.

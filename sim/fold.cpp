@@ -187,7 +187,7 @@ Fold every_rank(const Program& program) {
 }
 
 std::optional<Fold> folded_ranks(const Program& program, const core::Topology& topology) {
-  if (uses_servers(program)) return std::nullopt;
+  if (uses_servers(program) || !topology.levels_alone()) return std::nullopt;
   Chooser chooser(program);
   Fold fold;
   fold.simulated = chooser.choose();

@@ -40,7 +40,8 @@ Fold every_rank(const core::Program&);
 
 /// One rank per role, and per position in the rings of a context group, chosen so that they are each
 /// other's peers and meet in each other's groups. Absent where there is no such choice, where rings
-/// lie differently in the topology, or where ranks of one role differ in time: servers answer workers
+/// lie differently in the topology, on networks whose nodes are not all alike (Topology::levels_alone),
+/// or where ranks of one role differ in time: servers answer workers
 /// one after another, so programs with pulls and pushes do not fold.
 std::optional<Fold> folded_ranks(const core::Program&, const core::Topology&);
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/split_mix.h"
 #include "sim/deadlock.h"
 
 namespace orrery::sim {
@@ -45,15 +46,6 @@ std::optional<std::vector<LinkUse>> shared_cores(const core::Cluster& cluster,
     uses.push_back({links + node, 1.0 + static_cast<double>(here)});
   }
   return uses;
-}
-
-/// splitmix64: a well-mixed 64 bits from 64 bits.
-/// Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
-std::uint64_t mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15ULL;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31);
 }
 
 /// Sums over each block: when the host has issued an instruction, counted from the call's first.
@@ -382,10 +374,9 @@ Seconds Interpreter::delay(int rank, int flat) const {
   const RankState& state = ranks_[static_cast<std::size_t>(rank)];
   std::uint64_t bits = options_.delays->seed;
   for (const int part : {state.rank.value, state.step, flat}) {
-    bits = mix(bits ^ static_cast<std::uint64_t>(part));
+    bits = core::mix(bits ^ static_cast<std::uint64_t>(part));
   }
-  // The upper 53 bits as a fraction.
-  return options_.delays->most * (static_cast<double>(bits >> 11) * 0x1.0p-53);
+  return options_.delays->most * core::fraction(bits);
 }
 
 void Interpreter::change_memory(int rank, double bytes) {

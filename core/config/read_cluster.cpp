@@ -4,18 +4,13 @@
 #include <optional>
 
 #include "core/config/read.h"
+#include "core/config/read_network.h"
 #include "core/config/table_reader.h"
 #include "core/operator.h"
 
 namespace orrery::core {
 
 namespace {
-
-// The largest published clusters have some 10^5 accelerators; the time of a search and the memory
-// of a topology grow with them.
-constexpr int kMaxNodes = 250'000;
-constexpr int kMaxPerNode = 4096;
-constexpr std::int64_t kMaxDevices = 250'000;
 
 GemmTiles read_tiles(TableReader reader) {
   GemmTiles tiles;
@@ -98,14 +93,6 @@ Device device_from(TableReader reader) {
   return device;
 }
 
-LinkCost read_link(TableReader reader) {
-  LinkCost link;
-  link.bandwidth = reader.quantity<BytesPerSecond>("bandwidth");
-  link.latency = reader.quantity<Seconds>("latency", Sign::NonNegative);
-  reader.finish();
-  return link;
-}
-
 NodeType read_node_type(TableReader& reader, const std::filesystem::path& file) {
   NodeType type;
   type.name = reader.text("name");
@@ -117,28 +104,14 @@ NodeType read_node_type(TableReader& reader, const std::filesystem::path& file) 
                                                      {"memory", NodeFabric::Memory}});
   type.device = reader.is_text("device") ? read_device(resolve_beside(file, reader.text("device")))
                                          : device_from(reader.table("device"));
+  if (type.fabric == NodeFabric::PcieTree && reader.has("devices_per_switch")) {
+    type.devices_per_switch = reader.count("devices_per_switch", 1, type.devices);
+  }
   type.device_link = read_link(reader.table("device_link"));
   type.host_memory = reader.quantity<Bytes>("host_memory");
   type.network_cards = reader.count("network_cards", 0, kMaxPerNode);
   if (type.network_cards > 0) type.network_card = read_link(reader.table("network_card"));
   return type;
-}
-
-Network read_network(TableReader reader) {
-  Network network;
-  network.kind = reader.choice<NetworkKind>("kind", {{"none", NetworkKind::None},
-                                                     {"star", NetworkKind::Star},
-                                                     {"fat-tree", NetworkKind::FatTree}});
-  if (network.kind != NetworkKind::None) {
-    network.hop_latency = reader.quantity<Seconds>("hop_latency", Sign::NonNegative);
-    network.efficiency = reader.constant("efficiency", {1e-3, 1});
-  }
-  if (network.kind == NetworkKind::FatTree) {
-    network.nodes_per_leaf = reader.count("nodes_per_leaf", 1, kMaxNodes);
-    network.oversubscription = reader.constant("oversubscription", {1, 1000});
-  }
-  reader.finish();
-  return network;
 }
 
 ProtocolCost read_protocol(TableReader reader) {
@@ -253,7 +226,7 @@ Cluster read_cluster(const std::filesystem::path& path, int parts) {
     reader.fail("nodes", fmt::format("{} nodes with {} devices; allowed are at most {} and {}",
                                      nodes, devices, kMaxNodes, kMaxDevices));
   }
-  cluster.network = read_network(reader.table("network"));
+  cluster.network = read_network(reader.table("network"), path, cluster.groups);
   if (reader.has("collectives")) {
     cluster.collectives = read_collectives(reader.table("collectives"));
   }

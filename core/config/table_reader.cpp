@@ -184,8 +184,8 @@ int TableReader::count(std::string_view key, int least, int most) {
   return static_cast<int>(integer(key, least, most));
 }
 
-std::vector<int> TableReader::counts(std::string_view key, int least, int most) {
-  const ConfigValue& value = require(key);
+std::vector<int> TableReader::counts_in(std::string_view key, const ConfigValue& value, int least,
+                                        int most) const {
   const auto* array = std::get_if<ConfigValue::Array>(&value.data);
   if (array == nullptr) fail_kind(key, value, "an array of integers");
   std::vector<int> result;
@@ -196,6 +196,21 @@ std::vector<int> TableReader::counts(std::string_view key, int least, int most) 
       fail_at(element, key, fmt::format("holds {}; allowed are {} to {}", *found, least, most));
     }
     result.push_back(static_cast<int>(*found));
+  }
+  return result;
+}
+
+std::vector<int> TableReader::counts(std::string_view key, int least, int most) {
+  return counts_in(key, require(key), least, most);
+}
+
+std::vector<std::vector<int>> TableReader::count_lists(std::string_view key, int least, int most) {
+  const ConfigValue& value = require(key);
+  const auto* array = std::get_if<ConfigValue::Array>(&value.data);
+  if (array == nullptr) fail_kind(key, value, "an array of arrays of integers");
+  std::vector<std::vector<int>> result;
+  for (const ConfigValue& element : *array) {
+    result.push_back(counts_in(key, element, least, most));
   }
   return result;
 }

@@ -38,6 +38,7 @@ class TableReader {
   std::int64_t integer(std::string_view key, std::int64_t least, std::int64_t most);
   int count(std::string_view key, int least, int most);
   std::vector<int> counts(std::string_view key, int least, int most);
+  std::vector<std::vector<int>> count_lists(std::string_view key, int least, int most);
   std::vector<std::string> texts(std::string_view key);
   /// A number that is no physical constant (a learning rate).
   double number(std::string_view key, Range);
@@ -81,6 +82,7 @@ class TableReader {
   const ConfigValue& require(std::string_view key);
   /// The value within `{ value = ... }`, or the member itself; checks the source.
   const ConfigValue& sourced_value(std::string_view key);
+  std::vector<int> counts_in(std::string_view key, const ConfigValue&, int least, int most) const;
   double quantity_of(std::string_view key, const ConfigValue&, Dimension, Sign) const;
   [[noreturn]] void fail_at(const ConfigValue&, std::string_view key, const std::string& why) const;
   [[noreturn]] void fail_kind(std::string_view key, const ConfigValue&, const char* wanted) const;

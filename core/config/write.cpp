@@ -35,18 +35,6 @@ std::string_view fabric_name(NodeFabric fabric) {
   ORRERY_CHECK(false, "unknown NodeFabric");
 }
 
-std::string_view network_name(NetworkKind kind) {
-  switch (kind) {
-    case NetworkKind::None:
-      return "none";
-    case NetworkKind::Star:
-      return "star";
-    case NetworkKind::FatTree:
-      return "fat-tree";
-  }
-  ORRERY_CHECK(false, "unknown NetworkKind");
-}
-
 std::string_view optimizer_name(OptimizerKind kind) {
   switch (kind) {
     case OptimizerKind::AdamW:
@@ -129,6 +117,7 @@ void add_node_group(TomlText& out, const NodeGroup& group) {
   out.integer("devices", type.devices);
   out.integer("cores", type.cores);
   out.text("fabric", fabric_name(type.fabric));
+  if (type.devices_per_switch) out.integer("devices_per_switch", *type.devices_per_switch);
   add_link(out, "device_link", type.device_link);
   out.quantity("host_memory", type.host_memory);
   out.integer("network_cards", type.network_cards);
@@ -137,15 +126,86 @@ void add_node_group(TomlText& out, const NodeGroup& group) {
   add_device(out, type.device, "nodes.device.");
 }
 
+void add_switch_graph(TomlText& out, const SwitchGraph& graph) {
+  out.table("network.graph");
+  for (std::size_t s = 0; s < graph.switches.size(); ++s) {
+    out.array_entry("network.graph.switch");
+    out.text("name", graph.switches[s]);
+    std::vector<std::string> cards;
+    for (std::size_t node = 0; node < graph.attached.size(); ++node) {
+      for (std::size_t card = 0; card < graph.attached[node].size(); ++card) {
+        if (graph.attached[node][card] != static_cast<int>(s)) continue;
+        cards.push_back(graph.attached[node].size() == 1 ? fmt::format("[{}]", node)
+                                                         : fmt::format("[{}, {}]", node, card));
+      }
+    }
+    out.line("cards", fmt::format("[{}]", fmt::join(cards, ", ")));
+  }
+  for (const SwitchGraph::Wire& wire : graph.wires) {
+    out.array_entry("network.graph.link");
+    out.text("from", graph.switches[static_cast<std::size_t>(wire.from)]);
+    out.text("to", graph.switches[static_cast<std::size_t>(wire.to)]);
+    out.quantity("bandwidth", wire.cost.bandwidth);
+    out.quantity("latency", wire.cost.latency);
+  }
+}
+
+void add_fat_tree(TomlText& out, const Network& network) {
+  out.integer("nodes_per_leaf", network.nodes_per_leaf);
+  out.number("oversubscription", network.oversubscription);
+  if (network.spreading == Spreading::Hash) {
+    const Spines spines = network.spines.value_or(Spines{});
+    out.integer("spines", spines.spines);
+    if (network.pods) out.integer("cores", spines.cores);
+  }
+  if (!network.pods) return;
+  out.table("network.pods");
+  out.integer("leaves", network.pods->leaves);
+  out.number("oversubscription", network.pods->oversubscription);
+}
+
+/// What is the family's own.
+void add_family(TomlText& out, const Network& network) {
+  switch (network.kind) {
+    case NetworkKind::None:
+    case NetworkKind::Star:
+      return;
+    case NetworkKind::FatTree:
+      return add_fat_tree(out, network);
+    case NetworkKind::Rail:
+      out.integer("nodes_per_leaf", network.nodes_per_leaf);
+      out.number("oversubscription", network.oversubscription);
+      out.text("cross_rail", network.cross_rail == CrossRail::Spine ? "spine" : "within-node");
+      return;
+    case NetworkKind::Torus:
+      out.line("sides", fmt::format("{}", network.torus.sides));
+      out.integer("nodes_per_switch", network.torus.nodes_per_switch);
+      add_link(out, "link", network.torus.link);
+      return;
+    case NetworkKind::Dragonfly:
+      out.integer("nodes_per_switch", network.dragonfly.nodes_per_switch);
+      out.integer("switches_per_group", network.dragonfly.switches_per_group);
+      out.integer("groups", network.dragonfly.groups);
+      out.integer("links_between_groups", network.dragonfly.links_between_groups);
+      add_link(out, "local", network.dragonfly.local);
+      add_link(out, "global", network.dragonfly.global);
+      return;
+    case NetworkKind::Graph:
+      return add_switch_graph(out, network.graph);
+  }
+  ORRERY_CHECK(false, "unknown NetworkKind");
+}
+
 void add_network(TomlText& out, const Network& network) {
   out.table("network");
   out.text("kind", network_name(network.kind));
   if (network.kind == NetworkKind::None) return;
   out.quantity("hop_latency", network.hop_latency);
   out.number("efficiency", network.efficiency);
-  if (network.kind != NetworkKind::FatTree) return;
-  out.integer("nodes_per_leaf", network.nodes_per_leaf);
-  out.number("oversubscription", network.oversubscription);
+  if (network.kind != NetworkKind::Star && network.kind != NetworkKind::Rail) {
+    out.text("spreading", network.spreading == Spreading::Even ? "even" : "hash");
+  }
+  add_family(out, network);
 }
 
 void add_protocol(TomlText& out, std::string_view key, const ProtocolCost& cost) {

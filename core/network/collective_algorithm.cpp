@@ -159,7 +159,7 @@ std::vector<LinkLoad> link_loads(const std::vector<Transfer>& transfers, const T
   for (const Transfer& t : transfers) {
     route.clear();
     topology.append_route(t.from, t.to, route);
-    for (const LinkId link : route) loads.push_back({link, t.bytes});
+    for (const Hop& hop : route) loads.push_back({hop.link, t.bytes * hop.share});
   }
   std::stable_sort(loads.begin(), loads.end(),
                    [](const LinkLoad& a, const LinkLoad& b) { return a.link < b.link; });

@@ -3,34 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/graph/adjacency_list.hpp>
 #include <limits>
-#include <optional>
 
 #include "core/error.h"
+#include "core/network/family/families.h"
+#include "core/network/graph_builder.h"
+#include "core/network/shortest_ways.h"
+#include "core/split_mix.h"
 
 namespace orrery::core {
 namespace {
 
-struct VertexInfo {
-  int level = 0;  ///< Height: ranks at 0, spine on top. A route climbs, then descends.
-  int card = 0;   ///< Of a card: which of its node. Of a rank: the card it uses.
-};
 struct EdgeInfo {
   std::optional<LinkId> link;  ///< Absent for an attachment.
 };
-using Digraph =
-    boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS, VertexInfo, EdgeInfo>;
+using Digraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS,
+                                      GraphBuilder::Vertex, EdgeInfo>;
 using Vertex = boost::graph_traits<Digraph>::vertex_descriptor;
-
-// Heights of the kinds of vertices.
-constexpr int kRankLevel = 0;
-constexpr int kFabricLevel = 1;
-constexpr int kHostLevel = 2;
-constexpr int kCardLevel = 3;
-constexpr int kLeafLevel = 4;
-constexpr int kSpineLevel = 5;
 
 /// Edges that lead upwards, by the vertex below: a switch has one or none, whatever hangs under it.
 struct UpwardEdges {
@@ -42,6 +32,12 @@ struct UpwardEdges {
   std::vector<Edge> edges;
 };
 
+/// Ways around links that have failed, between all switches.
+struct Detours {
+  std::vector<std::optional<int>> number;  ///< Of a switch, by vertex.
+  ShortestWays ways;
+};
+
 }  // namespace
 
 struct Topology::Graph {
@@ -49,150 +45,102 @@ struct Topology::Graph {
   UpwardEdges out;  // From which a route climbs.
   UpwardEdges in;   // Against which it descends.
   std::vector<Link> links;
+  std::vector<std::pair<int, int>> ends;  // By link.
   std::vector<Vertex> rank_vertex;
   std::vector<int> rank_node;
+  std::vector<int> first_rank;  // By node.
   std::vector<NodeFabric> node_fabric;
+  std::unique_ptr<family::NetworkFamily> network;
+  std::vector<std::string> switch_names;
+  bool rails_within_node = false;
+  Spreading spreading = Spreading::Even;
+  bool levels_alone = true;
+  std::set<LinkId> failed;
+  std::optional<Detours> detours;
   Collectives collectives;
 };
 
 namespace {
 
-/// Fills a Digraph and its links from a Cluster.
-class Builder {
- public:
-  Builder(const Cluster& cluster, Digraph& digraph, std::vector<Link>& links)
-      : cluster_(cluster), digraph_(digraph), links_(links) {}
-
-  /// Adds a node's ranks, fabric and cards; gives the ranks' vertices.
-  std::vector<Vertex> add_node(int node, const NodeType& type) {
-    std::vector<Vertex> ranks;
-    const int cards = cards_of(type);
-    for (int d = 0; d < type.devices; ++d) {
-      ranks.push_back(vertex(kRankLevel, d * cards / type.devices));
-    }
-    const Attachment attachment = add_fabric(node, type, ranks);
-    if (cluster_.network.kind != NetworkKind::None) add_cards(node, type, attachment);
-    return ranks;
+family::Attachment add_fabric(int node, const NodeType& type, const std::vector<int>& ranks,
+                              GraphBuilder& graph) {
+  switch (type.fabric) {
+    case NodeFabric::Switch:
+    case NodeFabric::CubeMesh:
+      return family::add_switched_node(node, type, ranks, graph);
+    case NodeFabric::PcieTree:
+      return family::add_pcie_node(node, type, ranks, graph);
+    case NodeFabric::Memory:
+      return family::add_memory_node(node, type, ranks, graph);
   }
+  ORRERY_CHECK(false, "unknown fabric");
+}
 
- private:
-  /// The vertices from which, and to which, a device's network traffic goes; by device.
-  struct Attachment {
-    std::vector<Vertex> out, in;
-  };
+/// More cards than devices: a device's cards act as one.
+int cards_of(const NodeType& type) { return std::min(type.network_cards, type.devices); }
 
-  Vertex vertex(int level, int card = 0) {
-    return boost::add_vertex(VertexInfo{level, card}, digraph_);
+void add_cards(int node, const NodeType& type, const Network& network,
+               const family::Attachment& attachment, family::NetworkFamily& switches,
+               GraphBuilder& graph) {
+  ORRERY_CHECK(type.network_cards > 0, "a node of a network has no card");
+  const int cards = cards_of(type);
+  const double merged = static_cast<double>(type.network_cards) / cards;
+  const LinkCost card{type.network_card.latency / 2 + network.hop_latency,
+                      type.network_card.bandwidth * (merged * network.efficiency)};
+  std::vector<int> out, in;
+  for (int c = 0; c < cards; ++c) {
+    const int above = switches.switch_of(node, type, c, graph);
+    out.push_back(graph.vertex(kCardLevel, c));
+    in.push_back(graph.vertex(kCardLevel, c));
+    graph.connect(out.back(), above, {LinkKind::CardOut, node, c, card});
+    graph.connect(above, in.back(), {LinkKind::CardIn, node, c, card});
   }
-
-  /// More cards than devices: a device's cards act as one.
-  static int cards_of(const NodeType& type) { return std::min(type.network_cards, type.devices); }
-
-  void attach(Vertex from, Vertex to) {
-    boost::add_edge(from, to, EdgeInfo{std::nullopt}, digraph_);
+  std::set<std::pair<int, int>> attached;
+  for (int d = 0; d < type.devices; ++d) {
+    const auto c = static_cast<std::size_t>(d * cards / type.devices);
+    const auto device = static_cast<std::size_t>(d);
+    if (!attached.emplace(attachment.out[device], out[c]).second) continue;
+    graph.attach(attachment.out[device], out[c]);
+    graph.attach(in[c], attachment.in[device]);
   }
+}
 
-  void connect(Vertex from, Vertex to, const Link& link) {
-    ORRERY_CHECK(link.cost.bandwidth.value > 0, link_name(link) + " has no bandwidth");
-    boost::add_edge(from, to, EdgeInfo{LinkId(links_.size())}, digraph_);
-    links_.push_back(link);
+/// Adds a node's ranks, fabric and cards; gives the ranks' vertices.
+std::vector<int> add_node(int node, const NodeType& type, const Network& network,
+                          family::NetworkFamily* switches, GraphBuilder& graph) {
+  std::vector<int> ranks;
+  for (int d = 0; d < type.devices; ++d) {
+    ranks.push_back(graph.vertex(kRankLevel, d * cards_of(type) / type.devices));
   }
+  const family::Attachment attachment = add_fabric(node, type, ranks, graph);
+  if (switches != nullptr) add_cards(node, type, network, attachment, *switches, graph);
+  return ranks;
+}
 
-  /// Ports between the ranks and `up` (outwards) and `down` (inwards).
-  void add_ports(int node, const NodeType& type, const std::vector<Vertex>& ranks, Vertex up,
-                 Vertex down) {
-    const LinkCost port{type.device_link.latency / 2, type.device_link.bandwidth};
-    for (int d = 0; d < type.devices; ++d) {
-      connect(ranks[static_cast<std::size_t>(d)], up, {LinkKind::PortOut, node, d, port});
-      connect(down, ranks[static_cast<std::size_t>(d)], {LinkKind::PortIn, node, d, port});
-    }
+Digraph digraph_of(const GraphBuilder& graph) {
+  Digraph digraph;
+  for (const GraphBuilder::Vertex& vertex : graph.vertices()) boost::add_vertex(vertex, digraph);
+  for (const GraphBuilder::Edge& edge : graph.edges()) {
+    boost::add_edge(static_cast<Vertex>(edge.from), static_cast<Vertex>(edge.to),
+                    EdgeInfo{edge.link}, digraph);
   }
+  return digraph;
+}
 
-  Attachment add_fabric(int node, const NodeType& type, const std::vector<Vertex>& ranks) {
-    const std::size_t devices = ranks.size();
-    switch (type.fabric) {
-      case NodeFabric::Switch:
-      case NodeFabric::CubeMesh: {
-        // The cube mesh is taken as one port per device at the total of its links.
-        const Vertex fabric = vertex(kFabricLevel);
-        add_ports(node, type, ranks, fabric, fabric);
-        return {ranks, ranks};
-      }
-      case NodeFabric::PcieTree: {
-        const Vertex up = vertex(kFabricLevel);
-        const Vertex down = vertex(kFabricLevel);
-        const Vertex host = vertex(kHostLevel);
-        const LinkCost bridge{Seconds(0), type.device_link.bandwidth};
-        add_ports(node, type, ranks, up, down);
-        connect(up, host, {LinkKind::SharedUp, node, 0, bridge});
-        connect(host, down, {LinkKind::SharedDown, node, 0, bridge});
-        return {std::vector<Vertex>(devices, host), std::vector<Vertex>(devices, host)};
-      }
-      case NodeFabric::Memory: {
-        const Vertex in = vertex(kFabricLevel);
-        const Vertex host = vertex(kHostLevel);
-        add_ports(node, type, ranks, in, host);
-        const LinkCost memory{Seconds(0), type.device.memory_bandwidth * type.devices};
-        connect(in, host, {LinkKind::SharedUp, node, 0, memory});
-        return {std::vector<Vertex>(devices, host), std::vector<Vertex>(devices, host)};
-      }
-    }
-    ORRERY_CHECK(false, "unknown fabric");
+Detours detours_of(const GraphBuilder& graph, const std::set<LinkId>& failed) {
+  std::vector<std::optional<int>> number(graph.vertices().size());
+  int count = 0;
+  for (std::size_t v = 0; v < number.size(); ++v) {
+    if (graph.vertices()[v].level >= kLeafLevel) number[v] = count++;
   }
-
-  void add_cards(int node, const NodeType& type, const Attachment& attachment) {
-    ORRERY_CHECK(type.network_cards > 0, "a node of a network has no card");
-    const int cards = cards_of(type);
-    const double merged = static_cast<double>(type.network_cards) / cards;
-    const LinkCost card{type.network_card.latency / 2 + cluster_.network.hop_latency,
-                        type.network_card.bandwidth * (merged * cluster_.network.efficiency)};
-    const Vertex above = network_switch(node, type);
-    std::vector<Vertex> out, in;
-    for (int c = 0; c < cards; ++c) {
-      out.push_back(vertex(kCardLevel, c));
-      in.push_back(vertex(kCardLevel, c));
-      connect(out.back(), above, {LinkKind::CardOut, node, c, card});
-      connect(above, in.back(), {LinkKind::CardIn, node, c, card});
-    }
-    for (int d = 0; d < type.devices; ++d) {
-      const auto c = static_cast<std::size_t>(d * cards / type.devices);
-      const auto device = static_cast<std::size_t>(d);
-      if (boost::edge(attachment.out[device], out[c], digraph_).second) continue;
-      attach(attachment.out[device], out[c]);
-      attach(in[c], attachment.in[device]);
-    }
+  std::vector<ShortestWays::Wire> wires;
+  for (const GraphBuilder::Edge& edge : graph.edges()) {
+    const auto from = number[static_cast<std::size_t>(edge.from)];
+    const auto to = number[static_cast<std::size_t>(edge.to)];
+    if (from && to && failed.count(*edge.link) == 0) wires.push_back({*from, *to, *edge.link});
   }
-
-  /// The switch that a node's cards plug into.
-  Vertex network_switch(int node, const NodeType& type) {
-    if (cluster_.network.kind != NetworkKind::FatTree) {
-      if (switches_.empty()) switches_.push_back(vertex(kLeafLevel));
-      return switches_.front();
-    }
-    const Network& network = cluster_.network;
-    ORRERY_CHECK(network.nodes_per_leaf > 0, "a fat tree's leaf has no nodes");
-    const auto leaf = static_cast<std::size_t>(node / network.nodes_per_leaf);
-    if (!spine_) spine_ = vertex(kSpineLevel);
-    if (leaf == switches_.size()) {
-      switches_.push_back(vertex(kLeafLevel));
-      // Of a leaf full of nodes like its first one.
-      const BytesPerSecond down =
-          type.network_card.bandwidth *
-          (network.efficiency * type.network_cards * network.nodes_per_leaf);
-      const LinkCost trunk{network.hop_latency, down / network.oversubscription};
-      const int place = static_cast<int>(leaf);
-      connect(switches_[leaf], *spine_, {LinkKind::LeafUp, place, 0, trunk});
-      connect(*spine_, switches_[leaf], {LinkKind::LeafDown, place, 0, trunk});
-    }
-    return switches_[leaf];
-  }
-
-  const Cluster& cluster_;
-  Digraph& digraph_;
-  std::vector<Link>& links_;
-  std::vector<Vertex> switches_;  // The star's one, or the leaves.
-  std::optional<Vertex> spine_;
-};
+  return {std::move(number), ShortestWays(count, wires)};
+}
 
 /// Vertices that a climb from one end reaches, with the edge it came by: at most one fabric, host,
 /// card, leaf and spine per level and branch, so a linear search is the fastest.
@@ -209,6 +157,27 @@ struct Climb {
     const auto it = std::find_if(reached.begin(), reached.end(),
                                  [v](const Reached& r) { return r.vertex == v; });
     return it == reached.end() ? nullptr : &*it;
+  }
+
+  /// The switch that the rank's card plugs into; null where it has none.
+  const Reached* own_switch(const Digraph& g) const {
+    const auto it = std::find_if(reached.begin(), reached.end(), [&g](const Reached& r) {
+      return g[r.vertex].level >= kLeafLevel;
+    });
+    return it == reached.end() ? nullptr : &*it;
+  }
+
+  /// The links from the start to a vertex, in this order.
+  void append_up(const Reached* top, Route& route) const {
+    const auto begin = static_cast<std::ptrdiff_t>(route.size());
+    append_down(top, route);
+    std::reverse(route.begin() + begin, route.end());
+  }
+  /// Those from a vertex to the start, which was climbed from against them.
+  void append_down(const Reached* top, Route& route) const {
+    for (; top->hops > 0; top = &reached[static_cast<std::size_t>(top->before)]) {
+      if (top->link) route.push_back({*top->link});
+    }
   }
 };
 
@@ -242,13 +211,36 @@ Climb climb(const Digraph& g, const UpwardEdges& up, Vertex start) {
     const Climb::Reached from = c.reached[at];
     for (std::size_t e = up.begin[from.vertex]; e < up.begin[from.vertex + 1]; ++e) {
       const UpwardEdges::Edge& edge = up.edges[e];
-      const VertexInfo& above = g[edge.above];
-      if (above.level == kCardLevel && above.card != g[start].card) continue;
+      const GraphBuilder::Vertex& above = g[edge.above];
+      if (above.level == kCardLevel && above.index != g[start].index) continue;
       if (c.find(edge.above) != nullptr) continue;
       c.reached.push_back({edge.above, from.hops + 1, static_cast<int>(at), edge.link});
     }
   }
   return c;
+}
+
+/// Where two climbs meet with the fewest hops; null where they do not.
+std::pair<const Climb::Reached*, const Climb::Reached*> meeting_of(const Climb& up,
+                                                                   const Climb& down) {
+  int fewest = std::numeric_limits<int>::max();
+  std::pair<const Climb::Reached*, const Climb::Reached*> met{nullptr, nullptr};
+  for (const Climb::Reached& r : up.reached) {
+    const Climb::Reached* other = down.find(r.vertex);
+    if (other == nullptr || r.hops + other->hops >= fewest) continue;
+    fewest = r.hops + other->hops;
+    met = {&r, other};
+  }
+  return met;
+}
+
+/// What tells the way of this pair from those of others.
+std::uint64_t hash_of(Rank from, Rank to) {
+  return mix(mix(static_cast<std::uint64_t>(from.value)) ^ static_cast<std::uint64_t>(to.value));
+}
+
+std::string several(std::string name, int index) {
+  return index == 0 ? name : fmt::format("{} #{}", name, index + 1);
 }
 
 }  // namespace
@@ -260,36 +252,68 @@ std::string link_name(const Link& link) {
     case LinkKind::PortIn:
       return fmt::format("node {} device {} in", link.place, link.index);
     case LinkKind::SharedUp:
-      return fmt::format("node {} shared up", link.place);
+      return several(fmt::format("node {} shared up", link.place), link.index);
     case LinkKind::SharedDown:
-      return fmt::format("node {} shared down", link.place);
+      return several(fmt::format("node {} shared down", link.place), link.index);
     case LinkKind::CardOut:
       return fmt::format("node {} card {} out", link.place, link.index);
     case LinkKind::CardIn:
       return fmt::format("node {} card {} in", link.place, link.index);
     case LinkKind::LeafUp:
-      return fmt::format("leaf {} up", link.place);
+      return several(fmt::format("leaf {} up", link.place), link.index);
     case LinkKind::LeafDown:
-      return fmt::format("leaf {} down", link.place);
+      return several(fmt::format("leaf {} down", link.place), link.index);
+    case LinkKind::RailUp:
+      return fmt::format("leaf {} rail {} up", link.place, link.index);
+    case LinkKind::RailDown:
+      return fmt::format("leaf {} rail {} down", link.place, link.index);
+    case LinkKind::PodUp:
+      return several(fmt::format("pod {} up", link.place), link.index);
+    case LinkKind::PodDown:
+      return several(fmt::format("pod {} down", link.place), link.index);
+    case LinkKind::Wire:
+      return several(fmt::format("switch {} to {}", link.place, link.to), link.index);
   }
   ORRERY_CHECK(false, "unknown kind of link");
 }
 
-Topology::Topology(const Cluster& cluster) : graph_(std::make_unique<Graph>()) {
-  Builder builder(cluster, graph_->digraph, graph_->links);
+Topology::Topology(const Cluster& cluster, LinkFaults faults) : graph_(std::make_unique<Graph>()) {
+  GraphBuilder builder;
+  graph_->network = family::network_family(cluster.network);
+  graph_->switch_names = cluster.network.graph.switches;
+  graph_->rails_within_node = cluster.network.kind == NetworkKind::Rail &&
+                              cluster.network.cross_rail == CrossRail::WithinNode;
+  graph_->spreading = cluster.network.spreading;
+  graph_->levels_alone = cluster.network.kind <= NetworkKind::FatTree &&
+                         cluster.network.spreading == Spreading::Even && faults.slowed.empty() &&
+                         faults.failed.empty();
   graph_->collectives = cluster.collectives;
   int node = 0;
   for (const NodeGroup& group : cluster.groups) {
     for (int i = 0; i < group.count; ++i, ++node) {
       graph_->node_fabric.push_back(group.type.fabric);
-      for (const Vertex v : builder.add_node(node, group.type)) {
-        graph_->rank_vertex.push_back(v);
+      graph_->first_rank.push_back(static_cast<int>(graph_->rank_vertex.size()));
+      for (const int v :
+           add_node(node, group.type, cluster.network, graph_->network.get(), builder)) {
+        graph_->rank_vertex.push_back(static_cast<Vertex>(v));
         graph_->rank_node.push_back(node);
       }
     }
   }
+  graph_->digraph = digraph_of(builder);
   graph_->out = upward_edges(graph_->digraph, true);
   graph_->in = upward_edges(graph_->digraph, false);
+  graph_->links = builder.take_links();
+  graph_->ends.resize(graph_->links.size());
+  for (const GraphBuilder::Edge& edge : builder.edges()) {
+    if (edge.link) graph_->ends[edge.link->index()] = {edge.from, edge.to};
+  }
+  for (const auto& [link, share] : faults.slowed) {
+    ORRERY_CHECK(share > 0, "a link that carries nothing has failed");
+    graph_->links[link.index()].cost.bandwidth *= share;
+  }
+  graph_->failed = std::move(faults.failed);
+  if (!graph_->failed.empty()) graph_->detours = detours_of(builder, graph_->failed);
 }
 
 Topology::~Topology() = default;
@@ -304,6 +328,23 @@ NodeFabric Topology::fabric_of(int node) const {
   return graph_->node_fabric[static_cast<std::size_t>(node)];
 }
 const Collectives& Topology::collectives() const { return graph_->collectives; }
+bool Topology::levels_alone() const { return graph_->levels_alone; }
+std::pair<int, int> Topology::ends(LinkId id) const { return graph_->ends[id.index()]; }
+
+std::string Topology::name(LinkId id) const {
+  const Link& one = link(id);
+  if (one.kind != LinkKind::Wire || graph_->switch_names.empty()) return link_name(one);
+  return several(fmt::format("{} to {}", graph_->switch_names[static_cast<std::size_t>(one.place)],
+                             graph_->switch_names[static_cast<std::size_t>(one.to)]),
+                 one.index);
+}
+
+std::optional<LinkId> Topology::find_link(std::string_view name) const {
+  for (std::size_t l = 0; l < graph_->links.size(); ++l) {
+    if (this->name(LinkId(l)) == name) return LinkId(l);
+  }
+  return std::nullopt;
+}
 
 Route Topology::route(Rank from, Rank to) const {
   Route route;
@@ -313,39 +354,82 @@ Route Topology::route(Rank from, Rank to) const {
 
 void Topology::append_route(Rank from, Rank to, Route& route) const {
   if (from == to) return;
-  const Climb up = climb(graph_->digraph, graph_->out, graph_->rank_vertex[from.index()]);
-  const Climb down = climb(graph_->digraph, graph_->in, graph_->rank_vertex[to.index()]);
-  int fewest = std::numeric_limits<int>::max();
-  const Climb::Reached* top = nullptr;
-  const Climb::Reached* other = nullptr;
-  for (const Climb::Reached& r : up.reached) {
-    const Climb::Reached* met = down.find(r.vertex);
-    if (met == nullptr || r.hops + met->hops >= fewest) continue;
-    fewest = r.hops + met->hops;
-    top = &r;
-    other = met;
+  if (const auto via = through(from, to)) {
+    append_leg(from, *via, route);
+    append_leg(*via, to, route);
+    return;
   }
-  ORRERY_CHECK(top != nullptr, fmt::format("no route from rank {} to {}", from.value, to.value));
+  append_leg(from, to, route);
+}
+
+/// The device of the sender's node that has a card of the receiver's rail, where messages go there.
+std::optional<Rank> Topology::through(Rank from, Rank to) const {
+  const Graph& graph = *graph_;
+  if (!graph.rails_within_node || node_of(from) == node_of(to)) return std::nullopt;
+  const auto rail = [&](int r) {
+    return graph.digraph[graph.rank_vertex[static_cast<std::size_t>(r)]].index;
+  };
+  if (rail(from.value) == rail(to.value)) return std::nullopt;
+  const int node = node_of(from);
+  for (int r = graph.first_rank[static_cast<std::size_t>(node)];
+       r < ranks() && node_of(Rank(r)) == node; ++r) {
+    if (rail(r) == rail(to.value)) return Rank(r);
+  }
+  return std::nullopt;
+}
+
+void Topology::append_leg(Rank from, Rank to, Route& route) const {
+  const Graph& graph = *graph_;
+  const Climb up = climb(graph.digraph, graph.out, graph.rank_vertex[from.index()]);
+  const Climb down = climb(graph.digraph, graph.in, graph.rank_vertex[to.index()]);
   const std::size_t begin = route.size();
-  for (; top->hops > 0; top = &up.reached[static_cast<std::size_t>(top->before)]) {
-    if (top->link) route.push_back(*top->link);
+  const auto [top, other] = meeting_of(up, down);
+  const Climb::Reached* leaving = up.own_switch(graph.digraph);
+  const Climb::Reached* entering = down.own_switch(graph.digraph);
+  if (top != nullptr) {
+    up.append_up(top, route);
+    down.append_down(other, route);
+  } else {
+    ORRERY_CHECK(leaving != nullptr && entering != nullptr,
+                 fmt::format("no route from rank {} to {}", from.value, to.value));
+    up.append_up(leaving, route);
+    graph.network->append_ways({graph.digraph[leaving->vertex].index,
+                                graph.digraph[entering->vertex].index, hash_of(from, to)},
+                               route);
+    down.append_down(entering, route);
   }
-  std::reverse(route.begin() + static_cast<std::ptrdiff_t>(begin), route.end());
-  for (; other->hops > 0; other = &down.reached[static_cast<std::size_t>(other->before)]) {
-    if (other->link) route.push_back(*other->link);
+  const auto broken = [&graph](const Hop& hop) { return graph.failed.count(hop.link) > 0; };
+  const auto first = route.begin() + static_cast<std::ptrdiff_t>(begin);
+  if (!graph.detours || std::none_of(first, route.end(), broken)) return;
+  // Around what has failed.
+  route.resize(begin);
+  bool found = leaving != nullptr && entering != nullptr;
+  if (found) {
+    const int a = *graph.detours->number[leaving->vertex];
+    const int b = *graph.detours->number[entering->vertex];
+    up.append_up(leaving, route);
+    found = graph.detours->ways.append({a, b, hash_of(from, to)}, graph.spreading,
+                                       graph.detours->ways.distances(b), route);
+    down.append_down(entering, route);
+  }
+  if (!found ||
+      std::any_of(route.begin() + static_cast<std::ptrdiff_t>(begin), route.end(), broken)) {
+    throw SystemError(fmt::format("no way is left from rank {} to {} around the failed links",
+                                  from.value, to.value));
   }
 }
 
 Seconds Topology::latency(const Route& route) const {
   Seconds sum;
-  for (const LinkId id : route) sum += link(id).cost.latency;
+  for (const Hop& hop : route) sum += link(hop.link).cost.latency * hop.share;
   return sum;
 }
 
 BytesPerSecond Topology::bandwidth(const Route& route) const {
   ORRERY_CHECK(!route.empty(), "a route without links has no bandwidth");
-  BytesPerSecond least = link(route.front()).cost.bandwidth;
-  for (const LinkId id : route) least = std::min(least, link(id).cost.bandwidth);
+  const auto of = [this](const Hop& hop) { return link(hop.link).cost.bandwidth / hop.share; };
+  BytesPerSecond least = of(route.front());
+  for (const Hop& hop : route) least = std::min(least, of(hop));
   return least;
 }
 

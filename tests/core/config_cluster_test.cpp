@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/config/atomic_file.h"
 #include "core/config/read.h"
 #include "core/config/write.h"
 #include "core/error.h"
@@ -322,6 +323,148 @@ TEST(ClusterFileError, NodesNeedANetwork) {
       std::string(kCluster).substr(std::string(kCluster).find("\n[[nodes]]"));
   EXPECT_THAT(cluster_error(no_network), HasSubstr("cannot join 16 nodes"));
   EXPECT_EQ(cluster_error(replaced(no_network, "count = 16", "count = 1")), "no error");
+}
+
+/// kCluster with another network.
+std::string joined_by(const std::string& network) {
+  const std::string cluster = kCluster;
+  return "name = \"pod\"\n\n[network]\nsource = \"user guide\"\nhop_latency = \"0.3 us\"\n"
+         "efficiency = 0.9\n" +
+         network + cluster.substr(cluster.find("\n[[nodes]]"));
+}
+
+const char* const kTorus = R"(kind = "torus"
+sides = [4, 2]
+nodes_per_switch = 2
+link = { bandwidth = "50 GB/s", latency = "1 us" }
+)";
+
+const char* const kDragonfly = R"(kind = "dragonfly"
+spreading = "hash"
+nodes_per_switch = 2
+switches_per_group = 4
+groups = 2
+links_between_groups = 3
+local = { bandwidth = "25 GB/s", latency = "1 us" }
+global = { bandwidth = "20 GB/s", latency = "2 us" }
+)";
+
+const char* const kPods = R"(kind = "fat-tree"
+nodes_per_leaf = 4
+oversubscription = 2
+spreading = "hash"
+spines = 3
+cores = 2
+pods = { leaves = 2, oversubscription = 7 }
+)";
+
+const char* const kRail = R"(kind = "rail"
+nodes_per_leaf = 4
+oversubscription = 2
+cross_rail = "within-node"
+)";
+
+const char* const kGraph = R"(kind = "graph"
+[[network.graph.switch]]
+name = "a"
+nodes = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]
+cards = [[15, 0], [15, 1], [15, 2], [15, 3]]
+[[network.graph.switch]]
+name = "b"
+cards = [[15, 4], [15, 5], [15, 6], [15, 7]]
+[[network.graph.link]]
+between = ["a", "b"]
+count = 2
+bandwidth = "100 GB/s"
+latency = "1 us"
+[[network.graph.link]]
+from = "b"
+to = "a"
+bandwidth = "10 GB/s"
+latency = "2 us"
+)";
+
+// Written and read back, every family is what it was.
+TEST(ClusterFile, EveryNetworkIsReadAndWritten) {
+  const TemporaryFolder folder;
+  folder.write("card.toml", kDevice);
+  for (const char* const network : {kTorus, kDragonfly, kPods, kRail, kGraph}) {
+    SCOPED_TRACE(network);
+    const Cluster cluster = read_cluster(folder.write("pod.toml", joined_by(network)));
+    write_cluster(folder.path() / "first.toml", cluster, "user guide");
+    const Cluster again = read_cluster(folder.path() / "first.toml");
+    write_cluster(folder.path() / "second.toml", again, "user guide");
+    EXPECT_EQ(read_whole_file(folder.path() / "first.toml"),
+              read_whole_file(folder.path() / "second.toml"));
+    EXPECT_EQ(again.network.kind, cluster.network.kind);
+    EXPECT_EQ(again.network.spreading, cluster.network.spreading);
+    EXPECT_EQ(again.network.cross_rail, cluster.network.cross_rail);
+    EXPECT_EQ(again.network.graph.attached, cluster.network.graph.attached);
+  }
+  const Network torus = read_cluster(folder.write("pod.toml", joined_by(kTorus))).network;
+  EXPECT_EQ(torus.torus.sides, (std::vector<int>{4, 2}));
+  EXPECT_EQ(torus.torus.link.bandwidth, 50.0_GBps);
+  const Network pods = read_cluster(folder.write("pod.toml", joined_by(kPods))).network;
+  EXPECT_EQ(pods.pods->oversubscription, 7);
+  EXPECT_EQ(pods.spines->cores, 2);
+  const Network graph = read_cluster(folder.write("pod.toml", joined_by(kGraph))).network;
+  EXPECT_EQ(graph.graph.attached[15], (std::vector<int>{0, 0, 0, 0, 1, 1, 1, 1}));
+  EXPECT_EQ(graph.graph.wires.size(), 5U);
+  EXPECT_EQ(graph.graph.wires.back().from, 1);
+}
+
+TEST(ClusterFileError, NetworksMustHoldTheirNodes) {
+  const auto error = [](const char* network, const char* from, const char* to) {
+    return cluster_error(joined_by(replaced(network, from, to)));
+  };
+  EXPECT_THAT(error(kTorus, "[4, 2]", "[2, 2]"),
+              HasSubstr(":8:9: network.sides: leaves room for 8 nodes; the cluster has 16"));
+  EXPECT_THAT(error(kTorus, "sides = [4, 2]", "sides = []"), HasSubstr("network.sides: is empty"));
+  EXPECT_THAT(error(kTorus, "sides", "side"), HasSubstr("network.sides: is missing; is \"side\""));
+  EXPECT_THAT(error(kDragonfly, "groups = 2", "groups = 1"),
+              HasSubstr("network.groups: leaves room for 8 nodes; the cluster has 16"));
+  EXPECT_THAT(
+      error(kDragonfly, "\"hash\"", "\"random\""),
+      HasSubstr("network.spreading: \"random\" is unknown; allowed are \"even\", \"hash\""));
+  EXPECT_THAT(error(kPods, "spines = 3\n", ""), HasSubstr("network.spines: is missing"));
+  EXPECT_THAT(error(kRail, "within-node", "nowhere"), HasSubstr("allowed are \"spine\""));
+}
+
+TEST(ClusterFileError, GraphsPlaceEveryCardOnce) {
+  const auto error = [](const char* from, const char* to) {
+    return cluster_error(joined_by(replaced(kGraph, from, to)));
+  };
+  EXPECT_THAT(error("13, 14]", "13]"), HasSubstr("switch: node 14 card 0 is at none of them"));
+  EXPECT_THAT(error("[[15, 4], ", "[[15, 3], [15, 4], "),
+              HasSubstr(":14:9: network.graph.switch.cards: holds node 15 card 3, which is at "
+                        "\"a\" already"));
+  EXPECT_THAT(error("[15, 7]]", "[15, 8]]"),
+              HasSubstr("holds card 8 of node 15; allowed are 0 to 7"));
+  EXPECT_THAT(error("[15, 7]]", "[16]]"), HasSubstr("holds node 16; allowed are 0 to 15"));
+  EXPECT_THAT(error("13, 14]", "13, 16]"), HasSubstr("nodes: holds 16; allowed are 0 to 15"));
+  EXPECT_THAT(error("[\"a\", \"b\"]", "[\"a\", \"c\"]"),
+              HasSubstr("network.graph.link.between: \"c\" is no switch's name"));
+  EXPECT_THAT(error("[\"a\", \"b\"]", "[\"a\", \"a\"]"), HasSubstr("names one switch twice"));
+  EXPECT_THAT(error("name = \"b\"", "name = \"a\""), HasSubstr("\"a\" is another switch's too"));
+  EXPECT_THAT(error("between = [\"a\", \"b\"]\ncount = 2", "from = \"b\"\nto = \"a\""),
+              HasSubstr("\"a\" and \"b\" have no way to each other"));
+  EXPECT_THAT(cluster_error(joined_by("kind = \"graph\"\ngraph = \"none.toml\"\n")),
+              HasSubstr("network.graph: there is no file"));
+}
+
+TEST(ClusterFileError, GraphsOfTheirOwnFileNameIt) {
+  const TemporaryFolder folder;
+  folder.write("card.toml", kDevice);
+  const auto graph =
+      folder.write("fabric.toml", "source = \"cabling plan\"\n[[switch]]\nname = 3\n");
+  const auto file =
+      folder.write("pod.toml", joined_by("kind = \"graph\"\ngraph = \"fabric.toml\"\n"));
+  try {
+    read_cluster(file);
+    FAIL() << "a switch called 3";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr(graph.string() + ":3:8: switch.name: must be a text"));
+  }
 }
 
 // 40 of 16 · 8 devices are five nodes; 4 are half of one, with half of its cores and cards.

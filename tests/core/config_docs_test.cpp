@@ -34,6 +34,20 @@ TEST(DocumentedFiles, AreReadable) {
   EXPECT_EQ(read_device(folder.write("devices/h100-sxm.toml", device)).operators.size(), 1U);
   const std::string cluster = examples_under("Cluster").at(0);
   EXPECT_EQ(read_cluster(folder.write("clusters/pod.toml", cluster)).devices(), 512);
+  // The networks: each in place of the first example's.
+  const auto clusters = examples_under("Cluster");
+  const std::string nodes = cluster.substr(cluster.find("\n[[nodes]]"));
+  int networks = 0;
+  for (const std::string& network : clusters) {
+    if (network.rfind("[network]", 0) != 0) continue;
+    ++networks;
+    std::string content = "name = \"pod\"\n" + network + nodes;
+    if (network.find("kind = \"graph\"") != std::string::npos) {
+      content.replace(content.find("count = 64"), 10, "count = 4 ");
+    }
+    EXPECT_GT(read_cluster(folder.write("clusters/network.toml", content)).devices(), 0);
+  }
+  EXPECT_EQ(networks, 5);
   const std::string part = examples_under("Cluster").at(1);
   EXPECT_EQ(read_cluster(folder.write("clusters/half.toml", part)).devices(), 256);
   const std::string model = examples_under("Click-through model").at(0);

@@ -116,6 +116,9 @@ TEST(Configs, ClustersHaveTheDevicesTheirNamesSay) {
   EXPECT_EQ(devices("v100-64x8"), 512);
   EXPECT_EQ(devices("dgx-2"), 256);
   EXPECT_EQ(devices("v100-a100-16"), 128);
+  EXPECT_EQ(devices("llama-3-roce-24k"), 24576);
+  EXPECT_EQ(devices("dgx-superpod-h100"), 1024);
+  EXPECT_EQ(devices("perlmutter-gpu"), 6144);
 }
 
 TEST(Configs, EveryJobIsRead) {

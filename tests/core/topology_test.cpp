@@ -33,9 +33,8 @@ Cluster cluster_of(const NodeType& type, int nodes) {
 
 std::vector<std::string> names(const Topology& topology, int from, int to) {
   std::vector<std::string> out;
-  for (const LinkId id : topology.route(Rank(from), Rank(to))) {
-    out.push_back(link_name(topology.link(id)));
-  }
+  for (const Hop& hop : topology.route(Rank(from), Rank(to)))
+    out.push_back(topology.name(hop.link));
   return out;
 }
 
@@ -113,7 +112,7 @@ TEST(Topology, LeavesOfAFatTreeShareATrunk) {
   const Route far = topology.route(Rank(0), Rank(11));
   EXPECT_THAT(names(topology, 0, 11),
               ElementsAre("node 0 card 0 out", "leaf 0 up", "leaf 1 down", "node 5 card 1 in"));
-  EXPECT_DOUBLE_EQ(topology.link(far[1]).cost.bandwidth.value, 200e9);
+  EXPECT_DOUBLE_EQ(topology.link(far[1].link).cost.bandwidth.value, 200e9);
   EXPECT_DOUBLE_EQ(topology.latency(far).value, 2e-6 + 4 * 0.5e-6);
 }
 
@@ -138,9 +137,11 @@ TEST(Topology, RoutesAreSimpleAndDirected) {
         if (a == b) continue;
         const Route there = topology.route(Rank(a), Rank(b));
         const Route back = topology.route(Rank(b), Rank(a));
-        EXPECT_EQ(std::set<LinkId>(there.begin(), there.end()).size(), there.size());
+        std::set<LinkId> links;
+        for (const Hop& hop : there) links.insert(hop.link);
+        EXPECT_EQ(links.size(), there.size());
         if (fabric != NodeFabric::Switch) continue;
-        for (const LinkId l : there) EXPECT_EQ(std::count(back.begin(), back.end(), l), 0);
+        for (const Hop& hop : there) EXPECT_EQ(std::count(back.begin(), back.end(), hop), 0);
       }
     }
   }

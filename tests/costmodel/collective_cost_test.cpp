@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/error.h"
 #include "core/network/topology.h"
 
 namespace orrery::costmodel {
@@ -185,6 +186,22 @@ TEST(CollectiveTime, SiblingGroupsShareTheCards) {
                 1.0, 1e-9)
         << cards;
   }
+}
+
+TEST(FabricCost, RefusesNetworksWithoutAFormula) {
+  core::Cluster cluster = cluster_of(2, 8, 8);
+  EXPECT_FALSE(why_unpriced(cluster).has_value());
+  cluster.network.kind = core::NetworkKind::Torus;
+  try {
+    fabric_cost(cluster);
+    FAIL() << "there is no formula for a torus";
+  } catch (const core::ConfigError& error) {
+    EXPECT_NE(std::string(error.what()).find("a network of kind \"torus\""), std::string::npos);
+  }
+  cluster = fat_tree(8, 2);
+  EXPECT_FALSE(why_unpriced(cluster).has_value());
+  cluster.network.pods = core::Pods{2, 4.0};
+  EXPECT_TRUE(why_unpriced(cluster).has_value());
 }
 
 TEST(PlacementOf, HasNoAnswerForUnevenNodes) {
