@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "core/error.h"
+#include "core/lowering/parameter_layout.h"
 #include "core/lowering/pipeline_schedule.h"
 #include "core/lowering/rank_grid.h"
 #include "core/quantity_text.h"
@@ -131,16 +132,35 @@ std::vector<int> DenseEstimator::devices_of_stages(const core::DensePlan& plan) 
   return devices;
 }
 
+bool DenseEstimator::slices_evenly(int tensor, int sharding) const {
+  const std::int64_t unit = known(even_slices_, tensor, [&] {
+    std::int64_t common = 0;
+    for (const auto& [first, last] : {std::pair(true, true), {true, false}, {false, true}}) {
+      const core::StageSlice slice{{{0, 1}}, first, last, tensor, 1};
+      for (const core::ParameterRange& part :
+           core::stage_parameters(*model_.transformer, slice).parts) {
+        common = std::gcd(common, part.count);
+      }
+    }
+    return common;
+  });
+  return unit % sharding == 0;
+}
+
 DenseEstimator::PassesQuestion DenseEstimator::passes_question(const core::DensePlan& plan) const {
-  PassesQuestion question{passes_alone(plan), {}, plan.microbatch};
+  PassesQuestion question{passes_alone(plan), {}, plan.microbatch, 1};
+  core::DensePlan& alone = question.alone;
+  question.sharding = alone.sharding;
+  if (slices_evenly(plan.tensor, alone.sharding)) alone.sharding = fewest_ways(alone.sharding);
   question.groups = group_costs_.within_stage(plan, core::dense_groups(question.alone));
   return question;
 }
 
 const StageProfile& DenseEstimator::profile(const PassesQuestion& question, StagePlace ends) const {
   const StagePasses& passes = stage_passes(question.alone, ends);
-  return known(profiles_, {&passes, question.microbatch, question.groups}, [&] {
-    return passes.profile(question.microbatch, question.groups, fabric_, options_.passes);
+  return known(profiles_, {&passes, question.microbatch, question.sharding, question.groups}, [&] {
+    return passes.profile(question.microbatch, question.sharding, question.groups, fabric_,
+                          options_.passes);
   });
 }
 

@@ -150,11 +150,13 @@ class DenseEstimator {
   const StagePasses& stage_passes(const core::DensePlan& alone, StagePlace) const;
   /// What the profiles of a plan's stages depend on.
   struct PassesQuestion {
-    core::DensePlan alone;  ///< passes_alone()
+    core::DensePlan alone;  ///< passes_alone(), of as few ranks that share as is the same
     PlanGroups groups;      ///< Within a stage.
-    int microbatch = 1;
+    int microbatch = 1, sharding = 1;
   };
   PassesQuestion passes_question(const core::DensePlan&) const;
+  /// Whether the parts of a stage's parameters are cut into slices without padding.
+  bool slices_evenly(int tensor, int sharding) const;
   const StageProfile& profile(const PassesQuestion&, StagePlace) const;
   /// What the ends of a plan's stages' steps depend on.
   struct StepsQuestion {
@@ -187,10 +189,12 @@ class DenseEstimator {
   GroupCosts group_costs_;
 
   mutable std::mutex mutex_;
-  /// By passes_structure_alone() of a plan and the stage's place; likewise passes_alone(); by them, the microbatch and the groups.
+  /// By passes_structure_alone() of a plan and the stage's place; likewise PassesQuestion::alone; by
+  /// them, the microbatch, the ranks that share and the groups.
   mutable std::map<std::pair<core::DensePlan, StagePlace>, PassStructure> pass_structures_;
   mutable std::map<std::pair<core::DensePlan, StagePlace>, StagePasses> stage_passes_;
-  mutable std::map<std::tuple<const StagePasses*, int, PlanGroups>, StageProfile> profiles_;
+  mutable std::map<std::tuple<const StagePasses*, int, int, PlanGroups>, StageProfile> profiles_;
+  mutable std::map<int, std::int64_t> even_slices_;  ///< By tensor degree.
   /// By step_sizes_alone() of a plan, the stage's place and the layers that are lowered; likewise
   /// step_structure_alone(); by the outline and the layers.
   using StepQuestion = std::tuple<core::DensePlan, StagePlace, int>;

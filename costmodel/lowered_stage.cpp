@@ -46,6 +46,7 @@ core::Role lowered_step(const core::DensePlan& plan, StagePlace ends, int layers
 ScaledStage scaled_stage(const core::DensePlan& plan, StagePlace ends, int layers,
                          const core::Model& model, const core::Job& job, const core::Role& like) {
   ScaledStage stage;
+  stage.sharding = plan.sharding;
   const int part = job.sequence / plan.context;
   if (plan.sequence_parallel) stage.microbatch = plan.tensor / std::gcd(plan.tensor, part);
   core::DensePlan smallest = plan;

@@ -45,6 +45,7 @@ struct ScaledStage {
   int microbatch = 1;
   core::Role role;
   std::vector<ScaledBytes> buffers;  ///< By Role::buffers.
+  int sharding = 1;                  ///< Ranks that share, of the plan that was lowered.
 };
 
 /// @param plan  As for lowered_stage(); its microbatch is not looked at.

@@ -16,6 +16,16 @@ core::Compute compute_of(core::Operator op, core::DType precision) {
   return {op, core::work_of(op, core::dtype_bytes(precision))};
 }
 
+/// What ranks that share do of it in all, and what each of them does.
+core::Operator shared_by_all(core::Operator op, int sharding) {
+  if (auto* sum = std::get_if<core::Accumulate>(&op)) sum->count *= sharding;
+  return op;
+}
+core::Operator own_share(core::Operator op, int sharding) {
+  if (auto* sum = std::get_if<core::Accumulate>(&op)) sum->count /= sharding;
+  return op;
+}
+
 /// Bytes of a message or collective over a view: as they grow with its buffer.
 ScaledBytes bytes_of(core::Bytes bytes, const core::Instruction& instruction,
                      const ScaledStage& stage) {
@@ -171,12 +181,12 @@ StageOutliner::Likeness StageOutliner::likeness(const core::Compute& compute) {
   return {compute.op.index(), work.matmul, work.vector, work.memory, shape.m, shape.n, shape.k};
 }
 
-std::size_t StageOutliner::index_of(const core::Compute& compute) {
+std::size_t StageOutliner::index_of(const core::Compute& compute, int sharding) {
   const Likeness mine = likeness(compute);
   const auto known = std::find(likenesses_.begin(), likenesses_.end(), mine);
   const auto index = static_cast<std::size_t>(known - likenesses_.begin());
   if (known == likenesses_.end()) {
-    actions_.push_back({compute.op});
+    actions_.push_back({shared_by_all(compute.op, sharding)});
     likenesses_.emplace_back(mine);
   }
   return index;
@@ -197,7 +207,7 @@ std::optional<std::size_t> StageOutliner::action_of(const core::Instruction& ins
                                                     const ScaledStage& stage) {
   if (instruction.stream == core::Stream::Host) return std::nullopt;
   if (const auto* compute = std::get_if<core::Compute>(&instruction.operation)) {
-    return index_of(*compute);
+    return index_of(*compute, stage.sharding);
   }
   if (const auto* collective = std::get_if<core::Collective>(&instruction.operation)) {
     const core::GroupKind group = stage.role.group_slots[collective->group.index()];
@@ -242,10 +252,12 @@ StageOutline StageOutliner::outline(const ScaledStage& stage) {
   return result;
 }
 
-Seconds StageOutliner::duration(const PassAction& action, int scale, const PlanGroups& groups,
-                                const FabricCost& fabric) const {
+Seconds StageOutliner::duration(const PassAction& action, const Question& question,
+                                const PlanGroups& groups, const FabricCost& fabric) const {
+  const int scale = question.scale;
   if (const auto* op = std::get_if<core::Operator>(&action.what)) {
-    return compute_time(compute_of(with_rows_times(*op, scale), precision_), device_, precision_);
+    const core::Operator own = with_rows_times(own_share(*op, question.sharding), scale);
+    return compute_time(compute_of(own, precision_), device_, precision_);
   }
   if (const auto* collective = std::get_if<PassAction::InGroup>(&action.what)) {
     return collective_time(collective->kind, collective->bytes.at(scale),
@@ -255,12 +267,12 @@ Seconds StageOutliner::duration(const PassAction& action, int scale, const PlanG
                        groups.of(core::GroupKind::Context).shared, fabric);
 }
 
-std::vector<Seconds> StageOutliner::durations(int scale, const PlanGroups& groups,
+std::vector<Seconds> StageOutliner::durations(const Question& question, const PlanGroups& groups,
                                               const FabricCost& fabric) const {
   std::vector<Seconds> result;
   result.reserve(actions_.size());
   for (const PassAction& action : actions_) {
-    result.push_back(duration(action, scale, groups, fabric));
+    result.push_back(duration(action, question, groups, fabric));
   }
   return result;
 }

@@ -24,7 +24,8 @@ namespace orrery::costmodel {
 /// The operator on `times` as many rows.
 core::Operator with_rows_times(core::Operator, int times);
 
-/// What takes the time of an item, stored once for all items that are alike.
+/// What takes the time of an item, stored once for all items that are alike. An Accumulate is of all
+/// ranks that share.
 struct PassAction {
   struct InGroup {
     core::CollectiveKind kind;
@@ -106,16 +107,20 @@ class StageOutliner {
   StageOutline outline(const ScaledStage&);
 
   /// By PassItem::action, of all stages outlined so far.
-  /// @param scale  The microbatch, in units of the lowered one.
-  std::vector<core::Seconds> durations(int scale, const PlanGroups&, const FabricCost&) const;
+  struct Question {
+    int scale = 1;     ///< The microbatch, in units of the lowered one.
+    int sharding = 1;  ///< Ranks that share.
+  };
+  std::vector<core::Seconds> durations(const Question&, const PlanGroups&, const FabricCost&) const;
 
  private:
   PassOutline outline(const core::Block&, const ScaledStage&);
   std::optional<std::size_t> action_of(const core::Instruction&, const ScaledStage&);
-  std::size_t index_of(const core::Compute&);
+  std::size_t index_of(const core::Compute&, int sharding);
   template <class Action>
   std::size_t index_of(const Action&);
-  core::Seconds duration(const PassAction&, int scale, const PlanGroups&, const FabricCost&) const;
+  core::Seconds duration(const PassAction&, const Question&, const PlanGroups&,
+                         const FabricCost&) const;
 
   const core::Device& device_;
   core::DType precision_;

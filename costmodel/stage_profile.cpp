@@ -154,6 +154,7 @@ core::DensePlan passes_alone(const core::DensePlan& plan) {
     alone.data = alone.sharding = 1;
     alone.sharding_stage = 0;
   }
+  alone.data = std::min(alone.data, 2);  // Whether there is a group; how large it is, is its cost.
   alone.bucket.reset();
   alone.overlap_gradients = true;
   return alone;
@@ -193,11 +194,11 @@ StagePasses::Layers StagePasses::lowered(int layers, const core::Role& like,
   return {outliner_.outline(stage), scaled_pass_memory(stage)};
 }
 
-StageProfile StagePasses::profile(int microbatch, const PlanGroups& groups,
+StageProfile StagePasses::profile(int microbatch, int sharding, const PlanGroups& groups,
                                   const FabricCost& fabric,
                                   const PassConditions& conditions) const {
   const int scale = microbatch / microbatch_;
-  const std::vector<Seconds> durations = outliner_.durations(scale, groups, fabric);
+  const std::vector<Seconds> durations = outliner_.durations({scale, sharding}, groups, fabric);
   Timings timings{base_, {}};
   for (const Layers& stage : stages_) {
     std::vector<PassTiming>& of_passes = timings.by_layers.emplace_back();

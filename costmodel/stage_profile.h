@@ -123,8 +123,10 @@ class StagePasses {
   StagePasses(const core::DensePlan& plan, StagePlace, const PassStructure& structure,
               const core::Model&, const core::Job&, const core::Device&);
 
+  /// @param sharding  Ranks that share: as many as the stage was lowered for, or, if in neither case
+  /// slices are padded, any number of them.
   /// @param groups  Within the stage, of a plan that the stage was lowered for.
-  StageProfile profile(int microbatch, const PlanGroups& groups, const FabricCost&,
+  StageProfile profile(int microbatch, int sharding, const PlanGroups& groups, const FabricCost&,
                        const PassConditions& = {}) const;
 
  private:

@@ -51,9 +51,10 @@ MemoryByTerm predicted(const core::DensePlan& plan, const core::Model& model, co
     const PassStructure structure(passes_structure_alone(plan), place, model, job);
     const StagePasses passes(passes_alone(plan), place, structure, model, job,
                              cluster.node_type(0).device);
-    memory.push_back(
-        passes.profile(plan.microbatch, GroupCosts(cluster).of(plan), fabric_cost(cluster))
-            .memory(layers));
+    memory.push_back(passes
+                         .profile(plan.microbatch, plan.sharding, GroupCosts(cluster).of(plan),
+                                  fabric_cost(cluster))
+                         .memory(layers));
   }
   std::vector<const PassMemory*> chunks;
   for (const PassMemory& chunk : memory) chunks.push_back(&chunk);
@@ -196,8 +197,8 @@ TEST(Memory, SavedActivationsFollowKorthikanti) {
       const PassStructure structure(passes_structure_alone(plan), place, named, job);
       const StagePasses passes(passes_alone(plan), place, structure, named, job,
                                cluster.node_type(0).device);
-      const StageProfile profile =
-          passes.profile(plan.microbatch, GroupCosts(cluster).of(plan), fabric_cost(cluster));
+      const StageProfile profile = passes.profile(
+          plan.microbatch, plan.sharding, GroupCosts(cluster).of(plan), fabric_cost(cluster));
       const double tokens = 2.0 * job.sequence;
       const double h = 1024;
       const double expected =

@@ -140,7 +140,8 @@ TEST(StageProfile, IsThatOfTheStageLoweredWithItsMicrobatch) {
         const StagePasses passes(passes_alone(c.plan), place, structure, model, job,
                                  c.cluster.node_type(0).device);
         for (const int microbatch : {1, 3, 96}) {
-          const StageProfile profile = passes.profile(microbatch, groups, fabric_cost(c.cluster));
+          const StageProfile profile =
+              passes.profile(microbatch, c.plan.sharding, groups, fabric_cost(c.cluster));
           core::DensePlan plan = c.plan;
           plan.microbatch = microbatch;
           for (const int beyond : {1, 2, 4, 7}) {
@@ -179,11 +180,12 @@ TEST(PassOutline, ScalesToTheLastBit) {
       ScaledStage larger{plan.microbatch, lowered_stage(plan, {}, 3, model, job), {}};
       plan.microbatch *= 2;
       larger.buffers = scaled_buffers(larger.role, lowered_stage(plan, {}, 3, model, job));
+      larger.sharding = c.plan.sharding;
       StageOutliner scaled(device, job.precision), lowered(device, job.precision);
       const StageOutline a = scaled.outline(smallest);
       const StageOutline b = lowered.outline(larger);
-      const auto of_a = scaled.durations(scale, groups, fabric);
-      const auto of_b = lowered.durations(1, groups, fabric);
+      const auto of_a = scaled.durations({scale, c.plan.sharding}, groups, fabric);
+      const auto of_b = lowered.durations({1, c.plan.sharding}, groups, fabric);
       for (std::size_t i = 0; i < a.passes.size(); ++i) {
         const PassTiming x = timing_of(a.passes[i], of_a);
         const PassTiming y = timing_of(b.passes[i], of_b);
@@ -203,6 +205,43 @@ TEST(PassOutline, ScalesToTheLastBit) {
       EXPECT_EQ(m.saved, n.saved) << c.name;
       EXPECT_EQ(m.kept, n.kept) << c.name;
       EXPECT_EQ(m.standing, n.standing) << c.name;
+    }
+  }
+}
+
+// To the last bit: where slices are not padded, a stage lowered for two ranks that share has the passes
+// of four.
+TEST(PassOutline, HoldsForAnyNumberOfRanksThatShare) {
+  const core::Job job = small_job();
+  core::Model model{"small", small_gpt2(), std::nullopt};
+  model.transformer->vocab = 128;
+  const core::Cluster cluster = cpu_cluster(8);
+  const FabricCost fabric = fabric_cost(cluster);
+  for (const int stage : {2, 3}) {
+    core::DensePlan two;
+    two.sharding = 2;
+    two.sharding_stage = stage;
+    core::DensePlan four = two;
+    four.sharding = 4;
+    const auto stage_of = [&](const core::DensePlan& plan) {
+      return scaled_stage(plan, {}, 3, model, job, lowered_stage(plan, {}, 3, model, job));
+    };
+    const PlanGroups groups = GroupCosts(cluster).of(four);
+    StageOutliner of_two(cluster.node_type(0).device, job.precision);
+    StageOutliner of_four(cluster.node_type(0).device, job.precision);
+    const ScaledStage lowered = stage_of(four);
+    ASSERT_EQ(stage_of(two).role.parameters.elements, lowered.role.parameters.elements)
+        << "no padding";
+    const StageOutline a = of_two.outline(stage_of(two));
+    const StageOutline b = of_four.outline(lowered);
+    const auto of_a = of_two.durations({1, 4}, groups, fabric);
+    const auto of_b = of_four.durations({1, 4}, groups, fabric);
+    for (std::size_t i = 0; i < a.passes.size(); ++i) {
+      const PassTiming x = timing_of(a.passes[i], of_a);
+      const PassTiming y = timing_of(b.passes[i], of_b);
+      EXPECT_EQ(x.makespan, y.makespan);
+      EXPECT_EQ(x.busy, y.busy);
+      EXPECT_EQ(x.second_layer, y.second_layer);
     }
   }
 }
