@@ -5,17 +5,19 @@
 //   step = pipeline, from the zeroing of gradients on (costmodel/pipeline_cost.h)
 //        + end of step (costmodel/end_of_step.h)
 
-#include <map>
-#include <mutex>
+#include <cstdint>
 #include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "costmodel/alike_stages.h"
 #include "costmodel/collective_cost.h"
+#include "costmodel/device_kinds.h"
 #include "costmodel/end_of_step.h"
 #include "costmodel/estimate.h"
 #include "costmodel/group_cost.h"
+#include "costmodel/kept_by_key.h"
 #include "costmodel/pipeline_cost.h"
 #include "costmodel/pipeline_occupancy.h"
 #include "costmodel/stage_profile.h"
@@ -23,22 +25,30 @@
 
 namespace orrery::costmodel {
 
-/// Chunks of a plan's layers that cost the same.
-struct AlikeChunks {
-  StagePlace ends;
+/// The passes of one microbatch of a chunk.
+struct ChunkPasses {
   int layers = 0;
   const StageProfile* profile = nullptr;
-  core::Seconds forward, backward, weight_grad, ahead;  ///< Passes of one microbatch.
-  core::Seconds passes() const { return forward + backward + weight_grad; }
+  core::Seconds forward, backward, weight_grad, ahead;
+  core::Seconds all() const { return forward + backward + weight_grad; }
 };
 
-/// Stages of a plan that cost the same.
-struct AlikeStages {
-  StagePlace ends;
-  std::vector<std::size_t> chunks;  ///< Their kinds, in model order.
-  int layers = 0;                   ///< Of all chunks.
-  int first = 0;                    ///< Of them in the pipeline.
-  core::Seconds passes;             ///< Of one microbatch.
+/// The passes of a plan's stages.
+struct PlanPasses {
+  core::PipelineShape shape;
+  const StageKinds* kinds = nullptr;
+  std::vector<ChunkPasses> of_chunk;    ///< By kind.
+  std::vector<core::Seconds> of_stage;  ///< All of one microbatch, by kind of stage.
+  /// No more than the step's time: each stage runs all its passes, and stage 0 waits for the first
+  /// and the last of the others.
+  core::Seconds lower_bound;
+};
+
+/// What the passes of a plan's stages hold.
+struct PlanMemory {
+  core::PipelineShape shape;
+  const StageKinds* kinds = nullptr;
+  std::vector<PassMemory> of_chunk;  ///< By kind.
 };
 
 /// What the passes of a kind of stage need.
@@ -47,16 +57,10 @@ struct StagePeak {
   MemoryByTerm memory{};
 };
 
-/// The passes of a plan's stages.
-struct PlanPasses {
-  core::PipelineShape shape;
-  std::vector<AlikeChunks> chunks;
-  std::vector<std::size_t> kind_of_chunk;  ///< In model order.
-  std::vector<AlikeStages> stages;
-  std::vector<std::size_t> kind_of_stage;
-  /// No more than the step's time: each stage runs all its passes, and stage 0 waits for the first
-  /// and the last of the others.
-  core::Seconds lower_bound;
+/// What of the way in which data ways share the passes depend on: up to stage 1 nothing.
+struct PassSharing {
+  int stage = 0, data = 1, sharding = 1;
+  auto operator<=>(const PassSharing&) const = default;
 };
 
 /// When the last passes of a plan's chunks end, and with them its stages'.
@@ -118,11 +122,14 @@ class DenseEstimator {
 
   // What an estimate is made of, for whoever keeps it from one plan to the next
   // (costmodel/plan_timer.h).
-  PlanPasses passes(const core::DensePlan&) const;
+  const StageKinds& kinds(const core::DensePlan&) const;
+  PassSharing pass_sharing(const core::DensePlan&) const;
+  PlanMemory memory(const core::DensePlan&) const;
   /// By kind of stage.
-  std::vector<StagePeak> peaks(const PlanPasses&) const;
+  std::vector<StagePeak> peaks(const PlanMemory&) const;
   /// No more than their totals, whatever the order of passes: one microbatch alone.
-  std::vector<core::Bytes> least_peaks(const PlanPasses&) const;
+  static std::vector<core::Bytes> least_peaks(const PlanMemory&);
+  PlanPasses passes(const core::DensePlan&) const;
   PlanSteps steps(const core::DensePlan&) const;
   /// Of the steps, what lives throughout, by kind of stage: sooner known.
   std::vector<core::Bytes> persistent(const core::DensePlan&) const;
@@ -144,37 +151,27 @@ class DenseEstimator {
   const core::Cluster& cluster() const { return cluster_; }
 
  private:
-  /// What a map has for a key; made where it has nothing yet.
-  template <class Map, class Make>
-  const typename Map::mapped_type& known(Map&, const typename Map::key_type&, Make) const;
-  const StagePasses& stage_passes(const core::DensePlan& alone, StagePlace) const;
-  /// What the profiles of a plan's stages depend on.
+  /// What the passes of a plan's stages depend on.
   struct PassesQuestion {
-    core::DensePlan alone;  ///< passes_alone(), of as few ranks that share as is the same
-    PlanGroups groups;      ///< Within a stage.
+    core::DensePlan alone;  ///< passes_alone(), of pass_sharing()
     int microbatch = 1, sharding = 1;
   };
   PassesQuestion passes_question(const core::DensePlan&) const;
   /// Whether the parts of a stage's parameters are cut into slices without padding.
   bool slices_evenly(int tensor, int sharding) const;
-  const StageProfile& profile(const PassesQuestion&, StagePlace) const;
-  /// What the ends of a plan's stages' steps depend on.
-  struct StepsQuestion {
-    core::DensePlan sizes, structure;  ///< step_sizes_alone(), step_structure_alone()
-  };
-  static StepsQuestion steps_question(const core::DensePlan&);
-  const EndBlock& end_block(const StepsQuestion&, StagePlace, int layers) const;
-  const StepSizes& step_sizes(const StepsQuestion&, StagePlace, int layers) const;
+  const StagePasses& stage_passes(const core::DensePlan& alone, StagePlace) const;
+  const StageProfile& profile(const PassesQuestion&, const PlanGroups&, StagePlace) const;
+  PlanGroups groups_of_passes(const core::DensePlan&, const PassesQuestion&) const;
+  const EndBlock& end_block(const core::DensePlan& structure, StagePlace, int layers) const;
+  const StepSizes& step_sizes(const core::DensePlan& sizes, StagePlace, int layers) const;
   const std::vector<PassMoment>& moments(const core::PipelineShape&, int stage,
                                          const ChunkKinds&) const;
-  void add_chunks(const core::DensePlan&, PlanPasses&) const;
-  void add_stages(const core::DensePlan&, PlanPasses&) const;
   std::vector<int> levelled(const core::DensePlan&, const std::vector<int>& devices) const;
   /// Of each stage, the slowest kind of device that it has a rank on: into kinds_.
   std::vector<int> devices_of_stages(const core::DensePlan&) const;
   MessageRoute route(const core::RankGrid&, int from_stage, int to_stage) const;
   core::Seconds exchange_time(core::Bytes message, const MessageRoute&, const PlanSteps&) const;
-  core::Seconds computing(const AlikeChunks&) const;
+  core::Seconds computing(const ChunkPasses&) const;
   Estimate add_up(const core::DensePlan&, const PlanPasses&, const PipelineStages&,
                   core::Seconds pipeline_time, const EndOfStep&) const;
 
@@ -188,37 +185,29 @@ class DenseEstimator {
   FabricCost fabric_;
   GroupCosts group_costs_;
 
-  mutable std::mutex mutex_;
-  /// By passes_structure_alone() of a plan and the stage's place; likewise PassesQuestion::alone; by
-  /// them, the microbatch, the ranks that share and the groups.
-  mutable std::map<std::pair<core::DensePlan, StagePlace>, PassStructure> pass_structures_;
-  mutable std::map<std::pair<core::DensePlan, StagePlace>, StagePasses> stage_passes_;
-  mutable std::map<std::tuple<const StagePasses*, int, int, PlanGroups>, StageProfile> profiles_;
-  mutable std::map<int, std::int64_t> even_slices_;  ///< By tensor degree.
+  using Place = std::pair<core::DensePlan, StagePlace>;
+  KeptByKey<Place, PassStructure> pass_structures_;  ///< By passes_structure_alone() of a plan.
+  KeptByKey<Place, StagePasses> stage_passes_;       ///< By PassesQuestion::alone.
+  /// By them, the microbatch, the ranks that share and the groups.
+  KeptByKey<std::tuple<const StagePasses*, int, int, PlanGroups>, StageProfile> profiles_;
+  KeptByKey<std::pair<const StagePasses*, int>, StageMemory> memories_;
+  KeptByKey<int, std::int64_t> even_slices_;  ///< By tensor degree.
   /// By step_sizes_alone() of a plan, the stage's place and the layers that are lowered; likewise
   /// step_structure_alone(); by the outline and the layers.
   using StepQuestion = std::tuple<core::DensePlan, StagePlace, int>;
-  mutable std::map<StepQuestion, StepSizes> step_sizes_;
-  mutable std::map<StepQuestion, StepOutline> step_outlines_;
-  mutable std::map<std::pair<const StepOutline*, int>, EndBlock> end_blocks_;
-  mutable std::map<std::tuple<core::PipelineShape, int, ChunkKinds>, std::vector<PassMoment>>
-      moments_;
+  KeptByKey<StepQuestion, StepSizes> step_sizes_;
+  KeptByKey<StepQuestion, StepOutline> step_outlines_;
+  KeptByKey<std::pair<const StepOutline*, int>, EndBlock> end_blocks_;
+  KeptByKey<std::tuple<core::PipelineShape, int, ChunkKinds>, std::vector<PassMoment>> moments_;
+  /// By the stages, the layers of the chunks, and the devices of the stages.
+  KeptByKey<std::tuple<int, std::vector<int>, std::vector<int>>, StageKinds> kinds_of_stages_;
   /// By passes_alone() of a plan and the devices of its chunks.
-  mutable std::map<std::pair<core::DensePlan, std::vector<int>>, std::vector<int>> levelled_;
-  mutable std::map<core::DensePlan, core::PassTimes> pass_times_;
+  KeptByKey<std::pair<core::DensePlan, std::vector<int>>, std::vector<int>> levelled_;
+  KeptByKey<core::DensePlan, core::PassTimes> pass_times_;
 };
 
 /// @param finish_of_chunks  pipeline_finish() of the plan.
 PlanFinish plan_finish(const PlanPasses&, const std::vector<core::Seconds>& finish_of_chunks);
-
-/// The device with the least matrix peak, given the least memory of all.
-core::Device slowest_device(const core::Cluster&, core::DType precision);
-
-/// Each kind of device once, by falling matrix peak.
-std::vector<core::Device> device_kinds(const core::Cluster&, core::DType precision);
-
-/// Ranks that share one CPU core where a node has fewer cores than ranks; 1 otherwise.
-double ranks_per_core(const core::Cluster&);
 
 /// Rates, shares, money and energy of an estimate whose times and devices are set.
 void add_rates(Estimate&, const core::Device&, const core::Job&);

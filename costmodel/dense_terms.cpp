@@ -10,13 +10,13 @@ namespace orrery::costmodel {
 using core::Seconds;
 
 Estimate DenseEstimator::estimate(const core::DensePlan& plan) const {
-  const PlanPasses all_passes = passes(plan);
   const PlanSteps all_steps = steps(plan);
+  const PlanPasses all_passes = passes(plan);
   const PipelineStages stages = pipeline(all_passes, all_steps);
   const PlanFinish finish = plan_finish(all_passes, pipeline_finish(all_passes.shape, stages));
   const EndOfStep end = end_of_step(all_passes, all_steps, finish);
   Estimate result = add_up(plan, all_passes, stages, finish.first_stage, end);
-  const Fullest most = fullest(peaks(all_passes), all_steps);
+  const Fullest most = fullest(peaks(memory(plan)), all_steps);
   result.memory = most.memory;
   result.fullest_stage = most.stage;
   return result;
@@ -50,7 +50,7 @@ core::Device average_device(const core::Cluster& cluster) {
 
 }  // namespace
 
-Seconds DenseEstimator::computing(const AlikeChunks& chunk) const {
+Seconds DenseEstimator::computing(const ChunkPasses& chunk) const {
   const StageProfile& profile = *chunk.profile;
   return (profile.forward.compute.at(chunk.layers) + profile.backward.compute.at(chunk.layers) +
           profile.weight_grad.compute.at(chunk.layers)) *
@@ -62,15 +62,16 @@ Estimate DenseEstimator::add_up(const core::DensePlan& plan, const PlanPasses& a
                                 const EndOfStep& end) const {
   const int m = all_passes.shape.microbatches;
   Seconds all_computing;  // Of all stages, per microbatch.
-  for (const std::size_t c : all_passes.kind_of_chunk) {
-    all_computing += computing(all_passes.chunks[c]);
+  for (const std::size_t c : all_passes.kinds->kind_of_chunk) {
+    all_computing += computing(all_passes.of_chunk[c]);
   }
+  const auto most = std::max_element(all_passes.of_stage.begin(), all_passes.of_stage.end());
+  const Seconds slowest_passes = *most;
   const AlikeStages& slowest =
-      *std::max_element(all_passes.stages.begin(), all_passes.stages.end(),
-                        [](const auto& a, const auto& b) { return a.passes < b.passes; });
+      all_passes.kinds->stages[static_cast<std::size_t>(most - all_passes.of_stage.begin())];
   Seconds slowest_computing, recompute, device_passes;
   for (const std::size_t c : slowest.chunks) {
-    const AlikeChunks& chunk = all_passes.chunks[c];
+    const ChunkPasses& chunk = all_passes.of_chunk[c];
     slowest_computing += computing(chunk);
     recompute += chunk.profile->backward.recompute.at(chunk.layers) * (ranks_per_core_ * m);
     device_passes += chunk.profile->device_passes(chunk.layers) * ranks_per_core_;
@@ -93,11 +94,11 @@ Estimate DenseEstimator::add_up(const core::DensePlan& plan, const PlanPasses& a
   };
   term(TimeTerm::Compute) = slowest_computing * m - recompute;
   term(TimeTerm::Recompute) = recompute;
-  term(TimeTerm::Host) = (slowest.passes - device_passes) * m;
+  term(TimeTerm::Host) = (slowest_passes - device_passes) * m;
   const auto waits = [&](AffineSeconds Waits::*kind) {
     Seconds sum;
     for (const std::size_t c : slowest.chunks) {
-      const AlikeChunks& chunk = all_passes.chunks[c];
+      const ChunkPasses& chunk = all_passes.of_chunk[c];
       sum += chunk.profile->waits(kind, chunk.layers) * ranks_per_core_;
     }
     return sum * m;
@@ -105,7 +106,7 @@ Estimate DenseEstimator::add_up(const core::DensePlan& plan, const PlanPasses& a
   term(TimeTerm::TensorCommunication) = waits(&Waits::tensor);
   term(TimeTerm::ContextCommunication) = waits(&Waits::context);
   term(TimeTerm::ParameterGather) = waits(&Waits::gather);
-  term(TimeTerm::PipelineBubble) = without_messages - begin - slowest.passes * m;
+  term(TimeTerm::PipelineBubble) = without_messages - begin - slowest_passes * m;
   term(TimeTerm::PipelineCommunication) = pipeline_time - without_messages;
   term(TimeTerm::Optimizer) = begin + optimizer;
   term(TimeTerm::GradientCommunication) = after - optimizer + waits(&Waits::data);

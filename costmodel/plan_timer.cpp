@@ -11,12 +11,6 @@ using core::Axis;
 using core::Bytes;
 using core::Seconds;
 
-void mix(std::size_t& hash, std::size_t value) {
-  // FNV-1a over whole words.
-  constexpr std::size_t kPrime = 1099511628211ULL;
-  hash = (hash ^ value) * kPrime;
-}
-
 /// Whether tensor and context groups lie within the groups of all other axes, so that these do not
 /// move them.
 bool innermost(const core::DensePlan& plan) {
@@ -35,47 +29,63 @@ Seconds on_compute_stream(const StepProfile& step) {
 
 }  // namespace
 
-std::size_t PlanHash::operator()(const core::DensePlan& plan) const noexcept {
-  std::size_t hash = 14695981039346656037ULL;
-  for (const int degree :
-       {plan.data, plan.sharding, plan.sharding_stage, plan.tensor, plan.pipeline, plan.context,
-        plan.expert, plan.virtual_stages, plan.microbatch, static_cast<int>(plan.schedule),
-        static_cast<int>(plan.recompute), plan.sequence_parallel ? 1 : 0,
-        plan.recompute_layers.value_or(0)}) {
-    mix(hash, static_cast<std::size_t>(degree));
-  }
-  for (const int layers : plan.layers_per_stage) mix(hash, static_cast<std::size_t>(layers));
-  return hash;
-}
-
-PlanTimer::Passes& PlanTimer::passes() {
-  if (passes_now_ != nullptr) return *passes_now_;
-  key_ = plan_;
-  if (plan_.sharding_stage <= 1 && innermost(plan_) && !estimator_.several_kinds()) {
-    key_.data = plan_.data_ways();
-    key_.sharding = 1;
-    key_.sharding_stage = 0;
-  }
-  key_.bucket.reset();
-  key_.overlap_gradients = true;
-  const auto [entry, added] = passes_.try_emplace(key_);
-  passes_now_ = &entry->second;
-  if (!added) return *passes_now_;
-  passes_now_->passes = estimator_.passes(plan_);
-  passes_now_->least_peak = estimator_.least_peaks(passes_now_->passes);
-  return *passes_now_;
-}
-
-PlanTimer::Steps& PlanTimer::persistent_of(const core::DensePlan& plan) {
+PlanTimer::BySharing<PlanTimer::Steps>& PlanTimer::steps_alike(const core::DensePlan& plan) {
   key_ = plan;
   key_.microbatch = 1;
   key_.recompute = core::Recompute::None;
   key_.recompute_layers.reset();
   key_.schedule = order_free(plan.schedule);
   key_.pass_times.reset();
-  const auto [entry, added] = steps_.try_emplace(key_);
-  if (added) entry->second.persistent = estimator_.persistent(plan);
-  return entry->second;
+  // Stages of so many layers, in whatever chunks.
+  key_.virtual_stages = 1;
+  key_.layers_per_stage.clear();
+  for (const AlikeStages& stage : estimator_.kinds(plan).stages) {
+    key_.layers_per_stage.push_back(stage.layers);
+  }
+  return steps_[key_];
+}
+
+void PlanTimer::turn_to(const core::DensePlan& plan) {
+  plan_ = plan;
+  const PassSharing sharing{plan.sharding_stage, plan.data, plan.sharding};
+  key_ = plan;
+  key_.data = key_.sharding = 1;
+  key_.sharding_stage = 0;
+  if (outlines_.empty() || key_ != outline_plan_) {
+    std::swap(key_, outline_plan_);
+    outlines_.emplace_back().steps = &steps_alike(outline_plan_);
+  }
+  memory_now_ = nullptr;
+  passes_now_ = nullptr;
+  steps_now_ = &outlines_.back().steps->of(sharing, [&] {
+    Steps steps;
+    steps.persistent = estimator_.persistent(plan_);
+    return steps;
+  });
+}
+
+PlanTimer::Memory& PlanTimer::pass_memory() {
+  if (memory_now_ == nullptr) {
+    memory_now_ = &outlines_.back().memory.of(estimator_.pass_sharing(plan_), [&] {
+      Memory memory{estimator_.memory(plan_), {}, {}};
+      memory.least_peak = DenseEstimator::least_peaks(memory.of_passes);
+      return memory;
+    });
+  }
+  return *memory_now_;
+}
+
+PlanTimer::Passes& PlanTimer::passes() {
+  if (passes_now_ == nullptr) {
+    const bool alike = plan_.sharding_stage <= 1 && innermost(plan_) && !estimator_.several_kinds();
+    const PassSharing sharing = alike
+                                    ? PassSharing{0, plan_.data_ways(), 1}
+                                    : PassSharing{plan_.sharding_stage, plan_.data, plan_.sharding};
+    passes_now_ = &outlines_.back().passes.of(sharing, [&] {
+      return Passes{estimator_.passes(plan_), {}};
+    });
+  }
+  return *passes_now_;
 }
 
 PlanTimer::Steps& PlanTimer::steps() {
@@ -93,17 +103,11 @@ PlanTimer::Steps& PlanTimer::steps() {
 }
 
 void PlanTimer::forget_many() {
-  constexpr std::size_t kKept = 8192;  // Some tens of megabytes.
-  if (passes_.size() <= kKept && steps_.size() <= kKept) return;
+  constexpr std::size_t kKept = 2048;  // Some tens of megabytes.
+  if (outlines_.size() <= kKept) return;
+  outlines_.clear();  // And the pipelines' times, which are kept by what the steps gave them.
   steps_.clear();
-  passes_.clear();  // Their times are kept by what the steps gave them.
   before_end_.clear();
-}
-
-void PlanTimer::turn_to(const core::DensePlan& plan) {
-  plan_ = plan;
-  passes_now_ = nullptr;
-  steps_now_ = &persistent_of(plan);
 }
 
 Bytes PlanTimer::persistent() const {
@@ -119,12 +123,12 @@ Bytes PlanTimer::most_with(const std::vector<Bytes>& of_passes) const {
   return most + estimator_.device().reserved;
 }
 
-Bytes PlanTimer::least_memory() { return most_with(passes().least_peak); }
+Bytes PlanTimer::least_memory() { return most_with(pass_memory().least_peak); }
 
 Bytes PlanTimer::memory() {
-  Passes& now = passes();
+  Memory& now = pass_memory();
   if (now.peak.empty()) {
-    for (const StagePeak& stage : estimator_.peaks(now.passes)) {
+    for (const StagePeak& stage : estimator_.peaks(now.of_passes)) {
       now.peak.push_back(total(stage.memory));
     }
   }
@@ -135,13 +139,13 @@ Seconds PlanTimer::lower_bound() {
   const PlanPasses& all = passes().passes;
   const Steps& now = steps();
   Seconds bound = all.lower_bound;
-  for (std::size_t k = 0; k < all.stages.size(); ++k) {
-    bound = std::max(bound, all.stages[k].passes * all.shape.microbatches + now.computing[k]);
+  for (std::size_t k = 0; k < all.of_stage.size(); ++k) {
+    bound = std::max(bound, all.of_stage[k] * all.shape.microbatches + now.computing[k]);
   }
   return bound;
 }
 
-const PlanFinish* PlanTimer::Passes::finish_of(int before_end) const {
+PlanFinish* PlanTimer::Passes::finish_of(int before_end) {
   const auto known = std::find_if(finish.begin(), finish.end(),
                                   [=](const auto& entry) { return entry.first == before_end; });
   return known == finish.end() ? nullptr : &known->second;
@@ -155,21 +159,18 @@ void PlanTimer::finish(const std::vector<Kept>& plans) {
     const auto finishes = pipeline_finishes(alike.front().passes->passes.shape, stages, graphs_);
     for (std::size_t i = 0; i < alike.size(); ++i) {
       Passes& of = *alike[i].passes;
-      of.finish.emplace_back(alike[i].steps->before_end, plan_finish(of.passes, finishes[i]));
+      *of.finish_of(alike[i].steps->before_end) = plan_finish(of.passes, finishes[i]);
     }
     alike.clear();
     stages.clear();
   };
   for (const Kept& plan : plans) {
-    const int before_end = plan.steps->before_end;
-    if (plan.passes->finish_of(before_end) != nullptr) continue;
-    const bool asked = std::any_of(alike.begin(), alike.end(), [&](const Kept& other) {
-      return other.passes == plan.passes && other.steps->before_end == before_end;
-    });
-    if (asked) continue;
-    if (!alike.empty() && alike.front().passes->passes.shape != plan.passes->passes.shape) replay();
+    Passes& passes = *plan.passes;
+    if (passes.finish_of(plan.steps->before_end) != nullptr) continue;
+    if (!alike.empty() && alike.front().passes->passes.shape != passes.passes.shape) replay();
+    passes.finish.emplace_back(plan.steps->before_end, PlanFinish());  // Until it is replayed.
     alike.push_back(plan);
-    stages.push_back(estimator_.pipeline(plan.passes->passes, plan.steps->steps));
+    stages.push_back(estimator_.pipeline(passes.passes, plan.steps->steps));
   }
   replay();
 }

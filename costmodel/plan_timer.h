@@ -2,18 +2,19 @@
 // Times plans one after another, for a search: what a plan has in common with the ones before it is
 // not worked out again. Each answer is DenseEstimator's, to the last bit.
 //
-//   passes    depend on all but the ends of a step: data and sharding ways (up to stage 1) only
-//             count together
-//   steps     depend on neither the microbatch nor recomputation nor the schedule; of plans that do not
-//             fit only what lives throughout is worked out
-//   pipeline  depends on the passes, on the routes between stages and on what begins a step
+// Plans come in the order of costmodel/plan_space.h, in which the ways to share among data ways change
+// fastest. What else a plan says is its outline, and of each outline is kept
 //
-// and a plan is one entry of each: two look-ups, a few additions for its memory and its lower bound,
-// and the end of its step.
+//   memory    of its passes, by PassSharing: mostly for all plans that share in one stage of ZeRO
+//   passes    by how data ways share, for all plans of up to stage 1 together; only for plans that fit
+//   steps     by how data ways share; for all outlines that differ in the microbatch, recomputation, the
+//             schedule or its chunks. Of plans that do not fit only what lives throughout
+//   pipeline  of passes, by the routes between stages and by what begins a step
+//
+// so a plan costs a few comparisons and additions, and the end of its step.
 
-#include <cstddef>
+#include <deque>
 #include <map>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -22,10 +23,6 @@
 #include "costmodel/dense_estimator.h"
 
 namespace orrery::costmodel {
-
-struct PlanHash {
-  std::size_t operator()(const core::DensePlan&) const noexcept;
-};
 
 /// For one thread.
 class PlanTimer {
@@ -60,12 +57,31 @@ class PlanTimer {
   void forget_many();
 
  private:
+  /// What is kept by how data ways share; few enough to be looked for one by one.
+  template <class Value>
+  class BySharing {
+   public:
+    template <class Make>
+    Value& of(const PassSharing& sharing, Make make) {
+      for (auto& [known, value] : entries_) {
+        if (known == sharing) return value;
+      }
+      return entries_.emplace_back(sharing, make()).second;
+    }
+
+   private:
+    std::deque<std::pair<PassSharing, Value>> entries_;  ///< Stay where they are.
+  };
+
+  struct Memory {
+    PlanMemory of_passes;
+    std::vector<core::Bytes> least_peak;  ///< By kind of stage.
+    std::vector<core::Bytes> peak;        ///< Likewise; empty until it is asked for.
+  };
   struct Passes {
     PlanPasses passes;
-    std::vector<core::Bytes> least_peak;             ///< By kind of stage.
-    std::vector<core::Bytes> peak;                   ///< Likewise; empty until it is asked for.
     std::vector<std::pair<int, PlanFinish>> finish;  ///< By Steps::before_end.
-    const PlanFinish* finish_of(int before_end) const;
+    PlanFinish* finish_of(int before_end);
   };
   struct Steps {
     std::vector<core::Bytes> persistent;   ///< By kind of stage.
@@ -73,21 +89,30 @@ class PlanTimer {
     std::vector<core::Seconds> computing;  ///< By kind of stage: before and after the passes.
     int before_end = 0;                    ///< Equal for steps alike in all but their end.
   };
+  /// What plans have in common that differ in how data ways share alone.
+  struct Outline {
+    BySharing<Memory> memory;
+    BySharing<Passes> passes;
+    BySharing<Steps>* steps = nullptr;
+  };
   using BeforeEnd = std::pair<std::vector<MessageRoute>, std::vector<core::Seconds>>;
 
+  BySharing<Steps>& steps_alike(const core::DensePlan&);
+  Memory& pass_memory();
   Passes& passes();
-  Steps& persistent_of(const core::DensePlan&);
   Steps& steps();
   /// Of the stage that holds most, throughout and in its passes.
   core::Bytes most_with(const std::vector<core::Bytes>& of_passes) const;
 
   const DenseEstimator& estimator_;
-  std::unordered_map<core::DensePlan, Passes, PlanHash> passes_;
-  std::unordered_map<core::DensePlan, Steps, PlanHash> steps_;
+  std::deque<Outline> outlines_;
+  std::map<core::DensePlan, BySharing<Steps>> steps_;
   std::map<BeforeEnd, int> before_end_;
   PipelineGraphs graphs_;
-  core::DensePlan key_;  ///< What is being looked up; keeps its memory.
   core::DensePlan plan_;
+  core::DensePlan outline_plan_;  ///< Whose outline is the last of outlines_.
+  core::DensePlan key_;           ///< What is being looked up; keeps its memory.
+  Memory* memory_now_ = nullptr;
   Passes* passes_now_ = nullptr;
   Steps* steps_now_ = nullptr;
 };

@@ -94,13 +94,12 @@ PassMemory combined(const PassMemory& a, const PassMemory& b, Combine combine) {
 
 }  // namespace
 
-PassMemory StageProfile::memory(int layers) const {
+PassMemory StageMemory::at(int layers) const {
   const int beyond = layers - base;
-  if (beyond == 1) return memory_of_one;
-  return combined(memory_of_two, memory_per_layer,
-                  [beyond](const MemoryByTerm& two, const MemoryByTerm& each) {
-                    return two + each * (beyond - 2);
-                  });
+  if (beyond == 1) return of_one;
+  return combined(of_two, per_layer, [beyond](const MemoryByTerm& two, const MemoryByTerm& each) {
+    return two + each * (beyond - 2);
+  });
 }
 
 Seconds GradientTimes::before_end(StagePart part, int layers) const {
@@ -217,12 +216,16 @@ StageProfile StagePasses::profile(int microbatch, int sharding, const PlanGroups
   profile.gradients = gradient_times(timings);
   if (!ends_.last) profile.ahead = two[1].ahead;
   profile.message = stages_[1].outline.message.at(scale);
-  profile.memory_of_one = stages_[0].memory.at(scale);
-  profile.memory_of_two = stages_[1].memory.at(scale);
-  profile.memory_per_layer =
-      combined(stages_[2].memory.at(scale), profile.memory_of_two,
-               [](const MemoryByTerm& a, const MemoryByTerm& b) { return a + b * -1.0; });
   return profile;
+}
+
+StageMemory StagePasses::memory(int microbatch) const {
+  const int scale = microbatch / microbatch_;
+  StageMemory memory{base_, stages_[0].memory.at(scale), stages_[1].memory.at(scale), {}};
+  memory.per_layer =
+      combined(stages_[2].memory.at(scale), memory.of_two,
+               [](const MemoryByTerm& a, const MemoryByTerm& b) { return a + b * -1.0; });
+  return memory;
 }
 
 }  // namespace orrery::costmodel

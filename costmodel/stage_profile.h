@@ -84,9 +84,7 @@ struct StageProfile {
   GradientTimes gradients;
   core::Seconds ahead;  ///< Recomputation before backward needs the next chunk's gradient.
   core::Bytes message;  ///< One activation (or gradient) sent to a neighbouring stage.
-  PassMemory memory_of_one, memory_of_two, memory_per_layer;
 
-  PassMemory memory(int layers) const;
   /// By how much the backward pass is longer because the two, which share the sharding group's links,
   /// take longer than all passes: microbatch after microbatch a stage is not done sooner than they.
   core::Seconds held_up(int layers) const;
@@ -97,6 +95,13 @@ struct StageProfile {
   core::Seconds device_passes(int layers) const;
   /// What the compute stream waits in them for one kind of communication.
   core::Seconds waits(AffineSeconds Waits::*kind, int layers) const;
+};
+
+/// What the passes hold, whatever the groups of their collectives cost.
+struct StageMemory {
+  int base = 0;  ///< r.
+  PassMemory of_one, of_two, per_layer;
+  PassMemory at(int layers) const;
 };
 
 /// The plan without what the passes of a stage do not depend on, or only by arithmetic: plans that
@@ -128,6 +133,7 @@ class StagePasses {
   /// @param groups  Within the stage, of a plan that the stage was lowered for.
   StageProfile profile(int microbatch, int sharding, const PlanGroups& groups, const FabricCost&,
                        const PassConditions& = {}) const;
+  StageMemory memory(int microbatch) const;
 
  private:
   /// The stage with some number of layers.

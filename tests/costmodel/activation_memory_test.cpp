@@ -74,9 +74,8 @@ double kept_per_layer(const Shape& shape, const Mode& mode, int tensor) {
   const PassStructure structure(passes_structure_alone(plan), place, named, job);
   const StagePasses passes(passes_alone(plan), place, structure, named, job,
                            cluster.node_type(0).device);
-  const StageProfile profile = passes.profile(plan.microbatch, plan.sharding,
-                                              GroupCosts(cluster).of(plan), fabric_cost(cluster));
-  return total(profile.memory_per_layer.saved).value;
+  const StageMemory memory = passes.memory(plan.microbatch);
+  return total(memory.per_layer.saved).value;
 }
 
 /// What theirs has more than ours.

@@ -51,10 +51,7 @@ MemoryByTerm predicted(const core::DensePlan& plan, const core::Model& model, co
     const PassStructure structure(passes_structure_alone(plan), place, model, job);
     const StagePasses passes(passes_alone(plan), place, structure, model, job,
                              cluster.node_type(0).device);
-    memory.push_back(passes
-                         .profile(plan.microbatch, plan.sharding, GroupCosts(cluster).of(plan),
-                                  fabric_cost(cluster))
-                         .memory(layers));
+    memory.push_back(passes.memory(plan.microbatch).at(layers));
   }
   std::vector<const PassMemory*> chunks;
   for (const PassMemory& chunk : memory) chunks.push_back(&chunk);
@@ -197,15 +194,14 @@ TEST(Memory, SavedActivationsFollowKorthikanti) {
       const PassStructure structure(passes_structure_alone(plan), place, named, job);
       const StagePasses passes(passes_alone(plan), place, structure, named, job,
                                cluster.node_type(0).device);
-      const StageProfile profile = passes.profile(
-          plan.microbatch, plan.sharding, GroupCosts(cluster).of(plan), fabric_cost(cluster));
+      const StageMemory memory = passes.memory(plan.microbatch);
       const double tokens = 2.0 * job.sequence;
       const double h = 1024;
       const double expected =
           recompute == core::Recompute::Full
               ? 2 * tokens * h  // Only the layer's input: 2sbh.
               : tokens * h * (10 + 24.0 / t) - 2 * tokens * h + tokens * (2 * 2 * 4 + 4 * 16.0 / t);
-      EXPECT_DOUBLE_EQ(total(profile.memory_per_layer.saved).value, expected) << t;
+      EXPECT_DOUBLE_EQ(total(memory.per_layer.saved).value, expected) << t;
     }
   }
 }
