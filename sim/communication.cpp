@@ -53,10 +53,13 @@ CollectivePhase message_phase(Rank from, Rank to, const core::Topology& topology
   return {topology.latency(topology.route(from, to)), {{from, to, wire}}};
 }
 
-Communications::Communications(const core::Program& program, const core::Topology& topology,
-                               const Fold& fold, std::optional<CollectiveAlgorithm> preferred)
+Communications::Communications(const core::Program& program, const core::Topology& healthy,
+                               const core::Topology& actual, const Fold& fold,
+                               std::optional<CollectiveAlgorithm> preferred)
     : program_(program),
-      topology_(topology),
+      healthy_(healthy),
+      topology_(actual),
+      symmetry_(fold.symmetry),
       folded_(fold.simulated.size() < program.ranks.size()),
       alike_(fold.others),
       stand_in_(program.ranks.size()),
@@ -71,13 +74,37 @@ Communications::Communications(const core::Program& program, const core::Topolog
   }
 }
 
+/// Of a link that is slow, each byte takes as much as more bytes would.
+LinkUse Communications::use_of(const LinkLoad& load, double amount) const {
+  const double slow =
+      healthy_.link(load.link).cost.bandwidth / topology_.link(load.link).cost.bandwidth;
+  return {load.link.value, load.bytes.value / amount * slow};
+}
+
 PhaseShape Communications::own_shape(const CollectivePhase& own) const {
   PhaseShape phase{own.latency, 0, {}, own.sums.value};
   const Loads loads = core::link_loads(own.transfers, topology_);
   if (loads.empty()) return phase;
   phase.amount = busiest(loads, topology_).bytes.value;
-  for (const LinkLoad& load : loads) {
-    phase.uses.push_back({load.link.value, load.bytes.value / phase.amount});
+  for (const LinkLoad& load : loads) phase.uses.push_back(use_of(load, phase.amount));
+  return phase;
+}
+
+/// `all` holds the transfers of `own` and of all others of its class.
+PhaseShape Communications::quotient_shape(const CollectivePhase& own, const CollectivePhase& all,
+                                          bool alone) const {
+  PhaseShape phase{own.latency, 0, {}, own.sums.value};
+  const Loads loads = core::link_loads(own.transfers, topology_);
+  if (loads.empty()) return phase;
+  const LinkLoad& most = busiest(loads, topology_);
+  phase.amount = most.bytes.value;
+  if (alone) {
+    phase.uses.push_back(use_of(most, phase.amount));
+    return phase;
+  }
+  for (const LinkLoad& load : core::link_loads(all.transfers, topology_)) {
+    if (symmetry_->link_class[load.link.index()] != load.link.index()) continue;
+    phase.uses.push_back(use_of(load, phase.amount));
   }
   return phase;
 }
@@ -124,6 +151,7 @@ std::vector<GroupId> Communications::siblings(GroupId group) const {
 }
 
 std::vector<GroupId> Communications::groups_like(GroupId group) const {
+  if (symmetry_) return symmetry_->alike_groups[symmetry_->group_class[group.index()]];
   return folded_ ? siblings(group) : std::vector<GroupId>{group};
 }
 
@@ -163,7 +191,19 @@ Communications::Choice Communications::make_choice(GroupId group, CollectiveKind
     parts.push_back(core::collective_phases(method, kind, program_.groups[g.index()].members,
                                             Bytes(1), topology_));
   }
-  return folded_ ? shared_choice(alike, group, parts) : own_choice(parts.front());
+  Choice choice = symmetry_ ? quotient_choice(alike, group, parts)
+                  : folded_ ? shared_choice(alike, group, parts)
+                            : own_choice(parts.front());
+  if (&healthy_ == &topology_) return choice;
+  // The library knows nothing of slow links.
+  choice.latency = Seconds(0);
+  choice.per_byte = 0;
+  for (const CollectivePhase& phase : core::collective_phases(
+           method, kind, program_.groups[group.index()].members, Bytes(1), healthy_)) {
+    choice.latency += phase.latency;
+    choice.per_byte += core::transfer_time(phase.transfers, healthy_).value + phase.sums.value;
+  }
+  return choice;
 }
 
 Communications::Choice Communications::own_choice(const std::vector<CollectivePhase>& own) const {
@@ -172,6 +212,20 @@ Communications::Choice Communications::own_choice(const std::vector<CollectivePh
     choice.phases.push_back(own_shape(phase));
     choice.latency += phase.latency;
     choice.per_byte += core::transfer_time(phase.transfers, topology_).value + phase.sums.value;
+  }
+  return choice;
+}
+
+Communications::Choice Communications::quotient_choice(
+    const std::vector<GroupId>& alike, GroupId group,
+    const std::vector<std::vector<CollectivePhase>>& parts) const {
+  const auto at = std::find(alike.begin(), alike.end(), group);
+  const std::vector<CollectivePhase>& own = parts[static_cast<std::size_t>(at - alike.begin())];
+  Choice choice = own_choice(own);
+  const std::vector<CollectivePhase> all = core::together(parts);
+  choice.phases.clear();
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    choice.phases.push_back(quotient_shape(own[i], all[i], symmetry_->alone[group.index()]));
   }
   return choice;
 }
@@ -242,10 +296,23 @@ std::vector<PhaseShape> Communications::shared_message(Rank from, PeerSlot peer)
   return {shared_shape(phase_of(slowest), core::together(parts).front(), {slowest})};
 }
 
+std::vector<PhaseShape> Communications::quotient_message(Rank from, PeerSlot peer) const {
+  const auto phase_of = [&](const MessageId& m) {
+    return message_phase(m.first, program_.ranks[m.first.index()].peers[m.second.index()],
+                         topology_);
+  };
+  std::vector<std::vector<CollectivePhase>> parts;
+  for (const MessageId& m : symmetry_->alike_messages[symmetry_->message_class.at({from, peer})]) {
+    parts.push_back({phase_of(m)});
+  }
+  return {quotient_shape(phase_of({from, peer}), core::together(parts).front(), false)};
+}
+
 Communication Communications::message(Rank from, Rank to, PeerSlot peer, Bytes bytes) {
   if (!folded_) return {{&route(from, to), bytes}};
+  if (from == to) return {};
   const auto [it, fresh] = messages_.try_emplace({from, peer});
-  if (fresh) it->second = shared_message(from, peer);
+  if (fresh) it->second = symmetry_ ? quotient_message(from, peer) : shared_message(from, peer);
   return {{&it->second, bytes}};
 }
 

@@ -12,6 +12,9 @@
 // then takes (own + siblings' bytes)/B · x. Of all links only those that tell the time are kept:
 // the busiest one, and those of the simulated ranks themselves. Where siblings are placed
 // differently (some within a node, some across), the slowest of them stands for all.
+//
+// With a symmetry (sim/symmetry.h) a communication stands for those of its class, and a link for its
+// class: on such a link a flow takes what all of the class put there, and no other links are used.
 
 #include <map>
 #include <optional>
@@ -50,8 +53,11 @@ core::CollectivePhase message_phase(core::Rank from, core::Rank to, const core::
 /// Remembers the shape of each communication it has been asked for.
 class Communications {
  public:
-  Communications(const core::Program&, const core::Topology&, const Fold&,
-                 std::optional<core::CollectiveAlgorithm> preferred = std::nullopt);
+  /// @param healthy  The network as the library that chooses algorithms knows it, and whose links
+  ///                 have the capacities that uses refer to.
+  /// @param actual   The same, or with links that are slow or have failed.
+  Communications(const core::Program&, const core::Topology& healthy, const core::Topology& actual,
+                 const Fold&, std::optional<core::CollectiveAlgorithm> preferred = std::nullopt);
 
   /// By the preferred algorithm where it supports the collective, else by the method that
   /// core/network/collective_choice.h names.
@@ -77,17 +83,25 @@ class Communications {
   Choice own_choice(const std::vector<core::CollectivePhase>&) const;
   Choice shared_choice(const std::vector<core::GroupId>& alike, core::GroupId,
                        const std::vector<std::vector<core::CollectivePhase>>& parts) const;
+  Choice quotient_choice(const std::vector<core::GroupId>& alike, core::GroupId,
+                         const std::vector<std::vector<core::CollectivePhase>>& parts) const;
   std::vector<core::GroupId> siblings(core::GroupId) const;
   std::vector<core::GroupId> groups_like(core::GroupId) const;
   const std::vector<PhaseShape>& route(core::Rank from, core::Rank to);
   std::vector<PhaseShape> shared_message(core::Rank from, core::PeerSlot) const;
+  std::vector<PhaseShape> quotient_message(core::Rank from, core::PeerSlot) const;
+  LinkUse use_of(const core::LinkLoad&, double amount) const;
   const std::vector<core::Rank>& ranks_like(core::Rank) const;
   PhaseShape own_shape(const core::CollectivePhase& own) const;
   PhaseShape shared_shape(const core::CollectivePhase& own, const core::CollectivePhase& all,
                           const std::vector<core::Rank>& seen_by) const;
+  PhaseShape quotient_shape(const core::CollectivePhase& own, const core::CollectivePhase& all,
+                            bool alone) const;
 
   const core::Program& program_;
+  const core::Topology& healthy_;
   const core::Topology& topology_;
+  std::optional<Symmetry> symmetry_;
   bool folded_ = false;
   std::vector<std::vector<core::Rank>>
       alike_;                          ///< Where folded: ranks that one stands for, with it.

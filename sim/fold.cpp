@@ -29,6 +29,8 @@ bool any_instruction(const Role& role, Predicate predicate) {
   });
 }
 
+}  // namespace
+
 bool uses_servers(const Program& program) {
   const auto reactive = [](const Instruction& i) {
     return std::holds_alternative<core::Pull>(i.operation) ||
@@ -39,6 +41,8 @@ bool uses_servers(const Program& program) {
   return std::any_of(program.roles.begin(), program.roles.end(),
                      [&](const Role& role) { return any_instruction(role, reactive); });
 }
+
+namespace {
 
 /// The peer that a role's ranks send keys and values to; absent where it has no ring.
 std::optional<PeerSlot> next_in_ring(const Role& role) {
@@ -52,8 +56,9 @@ std::optional<PeerSlot> next_in_ring(const Role& role) {
   return next;
 }
 
-/// Of each rank, the number of its role and position in a ring.
-std::vector<std::size_t> classes_of(const Program& program) {
+}  // namespace
+
+std::vector<std::size_t> ring_places(const Program& program) {
   std::vector<bool> rings;
   for (const Role& role : program.roles) rings.push_back(next_in_ring(role).has_value());
   std::map<std::pair<core::RoleId, int>, std::size_t> numbers;
@@ -71,12 +76,14 @@ std::vector<std::size_t> classes_of(const Program& program) {
   return classes;
 }
 
+namespace {
+
 /// Chooses a rank of each class by walking from a rank to its peers and to the members of its groups.
 class Chooser {
  public:
-  explicit Chooser(const Program& program)
+  Chooser(const Program& program, std::vector<std::size_t> classes)
       : program_(program),
-        class_(classes_of(program)),
+        class_(std::move(classes)),
         chosen_(*std::max_element(class_.begin(), class_.end()) + 1) {}
 
   std::vector<Rank> choose() {
@@ -186,9 +193,12 @@ Fold every_rank(const Program& program) {
   return fold;
 }
 
-std::optional<Fold> folded_ranks(const Program& program, const core::Topology& topology) {
-  if (uses_servers(program) || !topology.levels_alone()) return std::nullopt;
-  Chooser chooser(program);
+namespace {
+
+/// One rank of each class; absent where they do not fit together.
+std::optional<Fold> fold_by(const Program& program, std::vector<std::size_t> classes) {
+  if (uses_servers(program)) return std::nullopt;
+  Chooser chooser(program, std::move(classes));
   Fold fold;
   fold.simulated = chooser.choose();
   if (!chooser.closed()) return std::nullopt;
@@ -201,13 +211,28 @@ std::optional<Fold> folded_ranks(const Program& program, const core::Topology& t
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
     if (!chooser.is_chosen(Rank(r))) fold.others[place[chooser.class_of(Rank(r))]].emplace_back(r);
   }
-  for (std::size_t i = 0; i < fold.simulated.size(); ++i) {
-    const auto next = next_in_ring(program.role_of(fold.simulated[i]));
+  return fold;
+}
+
+}  // namespace
+
+std::optional<Fold> folded_ranks(const Program& program, const core::Topology& topology) {
+  if (!topology.levels_alone()) return std::nullopt;
+  std::optional<Fold> fold = fold_by(program, ring_places(program));
+  if (!fold) return std::nullopt;
+  for (std::size_t i = 0; i < fold->simulated.size(); ++i) {
+    const auto next = next_in_ring(program.role_of(fold->simulated[i]));
     if (!next) continue;
-    std::vector<Rank> ranks = fold.others[i];
-    ranks.push_back(fold.simulated[i]);
+    std::vector<Rank> ranks = fold->others[i];
+    ranks.push_back(fold->simulated[i]);
     if (!hops_are_alike(program, ranks, *next, topology)) return std::nullopt;
   }
+  return fold;
+}
+
+std::optional<Fold> folded_ranks(const Program& program, Symmetry symmetry) {
+  std::optional<Fold> fold = fold_by(program, symmetry.rank_class);
+  if (fold) fold->symmetry = std::move(symmetry);
   return fold;
 }
 

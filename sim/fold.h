@@ -20,12 +20,17 @@
 // other rings. As for (3): messages of a ring must cost the same for all that one stands for, for from
 // hop to hop a slower one delays the others' (rings that lie in their nodes in different ways are
 // not folded). Of other communications the slowest stands for all (sim/communication.h).
+//
+// Where networks are not made of levels alone, or something disturbs ranks or links, what is alike is
+// found from the links themselves (sim/symmetry.h); then folding is exact whatever they are.
 
 #include <optional>
 #include <vector>
 
+#include "core/cluster.h"
 #include "core/network/topology.h"
 #include "core/program.h"
+#include "sim/symmetry.h"
 
 namespace orrery::sim {
 
@@ -33,6 +38,8 @@ struct Fold {
   std::vector<core::Rank> simulated;  ///< Ascending.
   std::vector<std::vector<core::Rank>>
       others;  ///< Ranks that each of them stands for besides itself.
+  /// Where communications and links stand for others too.
+  std::optional<Symmetry> symmetry = {};
 };
 
 /// Every rank stands for itself.
@@ -44,5 +51,15 @@ Fold every_rank(const core::Program&);
 /// or where ranks of one role differ in time: servers answer workers
 /// one after another, so programs with pulls and pushes do not fold.
 std::optional<Fold> folded_ranks(const core::Program&, const core::Topology&);
+
+/// One rank of each class of a symmetry, chosen likewise. Absent where there is no such choice, and
+/// for programs with pulls and pushes.
+std::optional<Fold> folded_ranks(const core::Program&, Symmetry);
+
+/// Whether a program has pulls and pushes.
+bool uses_servers(const core::Program&);
+
+/// Classes that refinement begins with: of each rank, the number of its role and place in a ring.
+std::vector<std::size_t> ring_places(const core::Program&);
 
 }  // namespace orrery::sim

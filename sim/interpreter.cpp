@@ -1,6 +1,8 @@
 #include "sim/interpreter.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "core/error.h"
@@ -64,19 +66,23 @@ constexpr std::int64_t kProgressCalls = 200;
 }  // namespace
 
 Interpreter::Interpreter(const Program& program, const core::Durations& durations,
-                         const core::Cluster& cluster, const core::Topology& topology,
-                         const Fold& fold, const SimulateOptions& options,
-                         core::TraceBuilder* builder)
+                         const core::Cluster& cluster, const Networks& networks, const Fold& fold,
+                         const SimulateOptions& options, core::TraceBuilder* builder)
     : program_(program),
       durations_(durations),
       issue_ends_(sums_of(durations.issue)),
       options_(options),
       builder_(builder),
-      communications_(program, topology, fold, options.algorithm),
+      networks_(networks),
+      fold_(fold),
       index_of_(program.ranks.size()),
       steps_(static_cast<std::size_t>(options.steps)),
       step_started_(static_cast<std::size_t>(options.steps), 0),
-      network_(capacities(cluster, topology)) {
+      network_(capacities(cluster, networks.healthy())) {
+  for (std::size_t s = 0; s < networks.states(); ++s) {
+    communications_.push_back(std::make_unique<Communications>(
+        program, networks.healthy(), networks.state(s), fold, options.algorithm));
+  }
   for (const core::Role& role : program.roles) schedules_.emplace_back(role);
   for (std::size_t i = 0; i < fold.simulated.size(); ++i) {
     const Rank rank = fold.simulated[i];
@@ -86,12 +92,13 @@ Interpreter::Interpreter(const Program& program, const core::Durations& duration
     state.schedule = &schedules_[program.ranks[rank.index()].role.index()];
     state.memory = state.schedule->persistent();
     total_ += std::int64_t{options.steps} * state.schedule->instructions();
-    cores_.push_back(shared_cores(cluster, topology, rank, fold.others[i]));
+    cores_.push_back(shared_cores(cluster, networks.healthy(), rank, fold.others[i]));
     memory_.push_back({"live memory", "B", rank, {Seconds(0)}, {state.memory}});
   }
 }
 
 void Interpreter::run() {
+  start_background();
   for (std::size_t r = 0; r < ranks_.size(); ++r) start_step(static_cast<int>(r));
   while (advance_time()) {
   }
@@ -228,8 +235,9 @@ void Interpreter::start_compute(int rank, Stream stream, int flat) {
   const RankState& state = ranks_[static_cast<std::size_t>(rank)];
   const core::RoleId role = program_.ranks[state.rank.index()].role;
   const RoleSchedule& schedule = *state.schedule;
-  const Seconds duration =
-      durations_.of(role, schedule.call(flat).block, schedule.index_of(flat)) + delay(rank, flat);
+  const Seconds duration = durations_.of(role, schedule.call(flat).block, schedule.index_of(flat)) *
+                               slowdown(rank, flat) +
+                           delay(rank, flat);
   const auto& cores = cores_[static_cast<std::size_t>(rank)];
   if (cores && duration.value > 0) {
     start_flow(*cores, duration.value, 1.0, {std::nullopt, {rank, stream}});
@@ -316,8 +324,9 @@ void Interpreter::begin_meeting(int m) {
     speaker = *std::find_if(meeting.parties.begin(), meeting.parties.end(), speaks);
   }
   const Rank rank = ranks_[static_cast<std::size_t>(speaker.rank)].rank;
-  meeting.communication =
-      communication_at(meeting.place, rank, instruction(speaker), program_, communications_);
+  const int step = ranks_[static_cast<std::size_t>(speaker.rank)].step;
+  meeting.communication = communication_at(meeting.place, rank, instruction(speaker), program_,
+                                           *communications_[networks_.state_of(step)]);
   meeting.part = 0;
   meeting.phase = 0;
   next_phase(m);
@@ -369,14 +378,51 @@ void Interpreter::start_flow(const std::vector<LinkUse>& uses, double amount,
   flow_owners_[id.index()] = owner;
 }
 
-Seconds Interpreter::delay(int rank, int flat) const {
-  if (!options_.delays) return Seconds(0);
+std::uint64_t Interpreter::draw(std::uint64_t seed, int rank, int flat) const {
   const RankState& state = ranks_[static_cast<std::size_t>(rank)];
-  std::uint64_t bits = options_.delays->seed;
+  std::uint64_t bits = seed;
   for (const int part : {state.rank.value, state.step, flat}) {
     bits = core::mix(bits ^ static_cast<std::uint64_t>(part));
   }
-  return options_.delays->most * core::fraction(bits);
+  return bits;
+}
+
+Seconds Interpreter::delay(int rank, int flat) const {
+  if (!options_.delays) return Seconds(0);
+  return options_.delays->most * core::fraction(draw(options_.delays->seed, rank, flat));
+}
+
+/// What a compute instruction's duration is multiplied with.
+double Interpreter::slowdown(int rank, int flat) const {
+  const core::Perturbations& perturbations = options_.perturbations;
+  const RankState& state = ranks_[static_cast<std::size_t>(rank)];
+  double factor = 1;
+  for (const core::Straggler& straggler : perturbations.stragglers) {
+    if (straggler.rank == state.rank && straggler.steps.has(state.step)) {
+      factor *= straggler.slowdown;
+    }
+  }
+  if (!perturbations.jitter) return factor;
+  const std::uint64_t bits = draw(perturbations.jitter->seed, rank, flat);
+  return factor * std::exp(perturbations.jitter->deviation * core::normal(bits));
+}
+
+/// Of links that stand for others their class has as much to carry on each.
+void Interpreter::start_background() {
+  const core::Topology& topology = networks_.healthy();
+  for (const core::BackgroundFlow& flow : options_.perturbations.background) {
+    std::vector<LinkUse>& uses = background_.emplace_back();
+    for (const core::LinkLoad& load :
+         core::link_loads({{flow.from, flow.to, core::Bytes(1)}}, topology)) {
+      const std::size_t link = load.link.index();
+      if (fold_.symmetry && fold_.symmetry->link_class[link] != link) continue;
+      uses.push_back({load.link.value, load.bytes.value});
+    }
+  }
+  for (std::size_t i = 0; i < background_.size(); ++i) {
+    start_flow(background_[i], std::numeric_limits<double>::infinity(),
+               options_.perturbations.background[i].rate.value, {});
+  }
 }
 
 void Interpreter::change_memory(int rank, double bytes) {

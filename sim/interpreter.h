@@ -1,7 +1,9 @@
 #pragma once
 // The simulator's loop: streams start instructions, events and flows end them.
 
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "sim/event_queue.h"
 #include "sim/fold.h"
 #include "sim/network.h"
+#include "sim/networks.h"
 #include "sim/rank_state.h"
 #include "sim/rendezvous.h"
 #include "sim/simulate.h"
@@ -23,9 +26,8 @@ namespace orrery::sim {
 class Interpreter {
  public:
   /// `builder` may be null: then only the steps' times are kept.
-  Interpreter(const core::Program&, const core::Durations&, const core::Cluster&,
-              const core::Topology&, const Fold&, const SimulateOptions&,
-              core::TraceBuilder* builder);
+  Interpreter(const core::Program&, const core::Durations&, const core::Cluster&, const Networks&,
+              const Fold&, const SimulateOptions&, core::TraceBuilder* builder);
 
   /// @throws core::SystemError on a deadlock.
   void run();
@@ -77,6 +79,9 @@ class Interpreter {
   void handle_flow_end();
   bool advance_time();
   core::Seconds delay(int rank, int flat) const;
+  std::uint64_t draw(std::uint64_t seed, int rank, int flat) const;
+  double slowdown(int rank, int flat) const;
+  void start_background();
   void change_memory(int rank, double bytes);
   void report_progress();
   [[noreturn]] void throw_deadlock() const;
@@ -91,7 +96,10 @@ class Interpreter {
   core::Durations::ByInstruction issue_ends_;  // Sums of Durations::issue within each block.
   const SimulateOptions& options_;
   core::TraceBuilder* builder_;
-  Communications communications_;
+  std::vector<std::unique_ptr<Communications>> communications_;  // By state of the network.
+  const Networks& networks_;
+  const Fold& fold_;
+  std::vector<std::vector<LinkUse>> background_;
   std::vector<RoleSchedule> schedules_;  // By role.
   std::vector<RankState> ranks_;
   std::vector<std::optional<int>> index_of_;                // By rank: index into ranks_.

@@ -1,6 +1,7 @@
 #include "sim/network.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/error.h"
 
@@ -32,6 +33,7 @@ bool Network::later(const Place& a, const Place& b) {
 
 void Network::advance(Stopped& link, Seconds now) {
   link.served += link.rate * (now - link.since).value;
+  if (link.flows > 0) link.full += now - link.since;
   link.since = now;
 }
 
@@ -105,7 +107,7 @@ void Network::settle(Seconds now) {
 }
 
 std::optional<Seconds> Network::next_end() const {
-  if (ends_.empty()) return std::nullopt;
+  if (ends_.empty() || std::isinf(ends_.least().key)) return std::nullopt;
   return Seconds(ends_.least().key);
 }
 
@@ -114,6 +116,7 @@ int Network::take_first(int l, Seconds end) {
   Stopped& link = stopped(l);
   const int f = link.places.front().flow;
   link.served = link.places.front().ends_at;
+  link.full += end - link.since;
   link.since = end;
   --link.flows;
   flow(f).joined = ++joins_;

@@ -26,7 +26,7 @@ class Network {
  public:
   explicit Network(const std::vector<double>& capacities);
 
-  /// Starts a flow of `amount` > 0 whose rate x takes weight · x from each link of `uses` (each
+  /// Starts a flow of `amount` > 0 (infinite for one that never ends) whose rate x takes weight · x from each link of `uses` (each
   /// link once, kept by the caller until the flow ends), never faster than `bound`.
   FlowId start(const std::vector<LinkUse>& uses, double amount, std::optional<double> bound);
 
@@ -34,7 +34,7 @@ class Network {
   void settle(core::Seconds now);
   bool settled() const { return shares_.settled(); }
 
-  /// When the next flow ends at the present rates. While not settled(), only an end at the present
+  /// When the next flow ends at the present rates; absent where none ever does. While not settled(), only an end at the present
   /// time is certain.
   std::optional<core::Seconds> next_end() const;
   /// Ends that flow.
@@ -45,6 +45,8 @@ class Network {
   double load(int link) const;
   /// Σ weight · amount over the flows that have ended.
   double carried(int link) const { return carried_[static_cast<std::size_t>(link)]; }
+  /// How long the link has stopped some flow: how long a faster one would have helped.
+  core::Seconds full(int link) const { return stopped_[static_cast<std::size_t>(link)].full; }
 
  private:
   struct Flow {
@@ -69,6 +71,7 @@ class Network {
     double served = 0;  // At `since`.
     core::Seconds since;
     int flows = 0;
+    core::Seconds full;         // How long there were any.
     std::vector<Place> places;  // Heap, the first to end on top.
   };
 

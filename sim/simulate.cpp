@@ -4,9 +4,10 @@
 
 #include <map>
 #include <string>
+#include <utility>
 
 #include "core/error.h"
-#include "sim/fold.h"
+#include "sim/fold_choice.h"
 #include "sim/interpreter.h"
 
 namespace orrery::sim {
@@ -17,35 +18,29 @@ using core::Program;
 
 namespace {
 
-Fold fold_for(const Program& program, const core::Topology& topology,
-              const SimulateOptions& options) {
-  if (options.folded) {
-    if (auto fold = folded_ranks(program, topology)) return *std::move(fold);
-  }
-  return every_rank(program);
-}
-
 /// @throws core::SystemError when the cluster has fewer ranks than the program.
-core::Topology topology_for(const Program& program, const Cluster& cluster) {
-  core::Topology topology(cluster);
-  if (static_cast<int>(program.ranks.size()) > topology.ranks()) {
+Networks networks_for(const Program& program, const Cluster& cluster,
+                      const SimulateOptions& options) {
+  Networks networks(cluster, options.perturbations, options.steps);
+  if (static_cast<int>(program.ranks.size()) > networks.healthy().ranks()) {
     throw core::SystemError(fmt::format("the program has {} ranks, the cluster {} has {}",
-                                        program.ranks.size(), cluster.name, topology.ranks()));
+                                        program.ranks.size(), cluster.name,
+                                        networks.healthy().ranks()));
   }
-  return topology;
+  return networks;
 }
 
 }  // namespace
 
 core::Trace simulate(const Program& program, const Durations& durations, const Cluster& cluster,
                      const SimulateOptions& options) {
-  const core::Topology topology = topology_for(program, cluster);
-  const Fold fold = fold_for(program, topology, options);
+  const Networks networks = networks_for(program, cluster, options);
+  const Fold fold = fold_for(program, cluster, networks, options);
   core::TraceBuilder builder(program);
   for (std::size_t i = 0; i < fold.simulated.size(); ++i) {
     if (!fold.others[i].empty()) builder.stands_for(fold.simulated[i], fold.others[i]);
   }
-  Interpreter interpreter(program, durations, cluster, topology, fold, options, &builder);
+  Interpreter interpreter(program, durations, cluster, networks, fold, options, &builder);
   interpreter.run();
   return builder.build(true, {{"plan", program.plan},
                               {"model", program.model},
@@ -57,9 +52,9 @@ core::Trace simulate(const Program& program, const Durations& durations, const C
 core::Seconds simulate_step(const Program& program, const Durations& durations,
                             const Cluster& cluster, const SimulateOptions& options) {
   ORRERY_CHECK(options.steps > 0, "a simulation of no step");
-  const core::Topology topology = topology_for(program, cluster);
-  const Fold fold = fold_for(program, topology, options);
-  Interpreter interpreter(program, durations, cluster, topology, fold, options, nullptr);
+  const Networks networks = networks_for(program, cluster, options);
+  const Fold fold = fold_for(program, cluster, networks, options);
+  Interpreter interpreter(program, durations, cluster, networks, fold, options, nullptr);
   interpreter.run();
   const core::StepInfo& last = interpreter.steps().back();
   return last.end - last.start;

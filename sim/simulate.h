@@ -10,6 +10,7 @@
 #include "core/durations.h"
 #include "core/network/collective_algorithm.h"
 #include "core/network/topology.h"
+#include "core/perturbations.h"
 #include "core/program.h"
 #include "core/trace.h"
 
@@ -25,12 +26,16 @@ struct RandomDelays {
 struct SimulateOptions {
   int steps = 1;
   /// Simulates one rank for all that do the same where program and placement allow it (sim/fold.h);
-  /// its communications carry what theirs put on the same links.
+  /// its communications carry what theirs put on the same links. What perturbations disturb is
+  /// simulated by itself; with jitter that is every rank.
   bool folded = false;
   /// Instead of the fastest algorithm, where it supports the collective.
   std::optional<core::CollectiveAlgorithm> algorithm;
+  /// Folds by what the links carry even where the network is made of levels alone (sim/symmetry.h).
+  bool exact_links = false;
   bool memory_counters = true;  ///< Live memory of each simulated rank over time.
   std::optional<RandomDelays> delays;
+  core::Perturbations perturbations = {};
   std::function<void(double)> progress;  ///< Called now and then with the share that is done.
 };
 

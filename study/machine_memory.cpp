@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/quantity_text.h"
 #include "sim/fold.h"
+#include "sim/fold_choice.h"
 
 namespace orrery::study {
 
@@ -79,10 +80,9 @@ void require_memory(core::Bytes needed, const std::string& what, const std::stri
 
 std::int64_t simulated_spans(const core::Program& program, const core::Cluster& cluster,
                              const sim::SimulateOptions& options) {
-  std::optional<sim::Fold> fold;
-  if (options.folded) fold = sim::folded_ranks(program, core::Topology(cluster));
-  if (!fold) fold = sim::every_rank(program);
-  return options.steps * sum_of_roles<std::int64_t>(program, fold->simulated, instructions_of);
+  const sim::Networks networks(cluster, options.perturbations, options.steps);
+  const sim::Fold fold = sim::fold_for(program, cluster, networks, options);
+  return options.steps * sum_of_roles<std::int64_t>(program, fold.simulated, instructions_of);
 }
 
 std::int64_t executed_spans(const core::Program& program) {

@@ -7,6 +7,7 @@
 #include "core/cluster.h"
 #include "core/job.h"
 #include "core/model.h"
+#include "core/perturbations.h"
 #include "core/plan.h"
 
 namespace orrery::core {
@@ -25,6 +26,9 @@ Device read_device(const std::filesystem::path&);
 
 /// A job in TOML. `data` and `initial_weights` are resolved against the job file's folder.
 Job read_job(const std::filesystem::path&);
+
+/// What disturbs a simulation of a plan on this cluster, in TOML.
+Perturbations read_perturbations(const std::filesystem::path&, const Cluster&);
 
 /// A plan in TOML. Paths stay as written; resolve_beside() finds them.
 Plan read_plan(const std::filesystem::path&);

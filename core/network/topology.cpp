@@ -280,7 +280,9 @@ std::string link_name(const Link& link) {
 Topology::Topology(const Cluster& cluster, LinkFaults faults) : graph_(std::make_unique<Graph>()) {
   GraphBuilder builder;
   graph_->network = family::network_family(cluster.network);
-  graph_->switch_names = cluster.network.graph.switches;
+  if (cluster.network.kind == NetworkKind::Graph) {
+    graph_->switch_names = cluster.network.graph.switches;
+  }
   graph_->rails_within_node = cluster.network.kind == NetworkKind::Rail &&
                               cluster.network.cross_rail == CrossRail::WithinNode;
   graph_->spreading = cluster.network.spreading;

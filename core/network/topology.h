@@ -38,6 +38,8 @@ std::string link_name(const Link&);
 struct LinkFaults {
   std::map<LinkId, double> slowed;  ///< Share of its bandwidth that a link still has.
   std::set<LinkId> failed;          ///< Carry nothing: messages take the shortest ways around them.
+
+  bool operator==(const LinkFaults&) const = default;
 };
 
 /// Immutable; may be read from several threads at once.

@@ -152,7 +152,8 @@ TEST(SimulatedCollective, BytesInEqualBytesOut) {
         one_collective(first(16), 16, static_cast<CollectiveKind>(k), Bytes(1e8));
     const Fold fold = every_rank(b.program);
     const SimulateOptions options;
-    Interpreter interpreter(b.program, b.durations, cluster, topology, fold, options, nullptr);
+    const Networks networks(cluster);
+    Interpreter interpreter(b.program, b.durations, cluster, networks, fold, options, nullptr);
     interpreter.run();
     std::map<LinkKind, double> carried;
     for (std::size_t l = 0; l < topology.links().size(); ++l) {
