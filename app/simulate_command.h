@@ -14,6 +14,8 @@ struct SimulateFlags {
   std::optional<std::string> output;
   int steps = 1;
   bool all_ranks = false;
+  std::optional<std::string> perturb;
+  int link_gains = 0;
   bool json = false;
 };
 

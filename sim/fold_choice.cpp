@@ -37,7 +37,8 @@ Properties properties_of(const Program& program, const core::Topology& topology,
   Properties own;
   for (const std::size_t place : ring_places(program)) own.ranks.push_back(place);
   for (const core::Link& link : topology.links()) {
-    own.links.push_back(bits(link.cost.bandwidth.value));
+    own.links.push_back(
+        core::mix(bits(link.cost.bandwidth.value) ^ static_cast<std::uint64_t>(link.kind)));
   }
   std::uint64_t number = 0;
   for (const core::Straggler& straggler : perturbations.stragglers) {

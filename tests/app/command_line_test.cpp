@@ -141,6 +141,31 @@ TEST_F(CommandLine, UnknownCommandsAndFlagsAreBadInput) {
   EXPECT_FALSE(files().contains("machine"));
 }
 
+// A straggler that computes for ten times as long costs most of the step, and leaving it out is what it
+// costs; links that are there are named.
+TEST_F(CommandLine, SimulatesWhatDisturbsAStep) {
+  folder_.write("slow.toml", "[[straggler]]\nrank = 1\nslowdown = 10\n");
+  const auto step = [&](const std::string& more) {
+    const Outcome outcome = orrery("simulate plan.toml --json" + more);
+    EXPECT_EQ(outcome.status, 0) << outcome.error;
+    return nlohmann::json::parse(outcome.out);
+  };
+  const double plain = step("")["step_seconds"];
+  const nlohmann::json slow = step(" --perturb slow.toml --link-gains 2");
+  const double length = slow["step_seconds"];
+  EXPECT_GT(length, 2 * plain);
+  EXPECT_EQ(slow["disturbances"].at(0)["what"], "rank 1 computes 10 times as long");
+  EXPECT_NEAR(slow["disturbances"].at(0)["costs_seconds"], length - plain, 1e-9 * length);
+  EXPECT_EQ(slow["waited_for"].at(0)["rank"], 1);
+  EXPECT_FALSE(slow["link_gains"].empty());
+  EXPECT_THAT(orrery("simulate plan.toml --perturb slow.toml").out,
+              HasSubstr("rank 1 computes 10 times as long"));
+  folder_.write("slow.toml", "[[slow_link]]\nlink = \"cable 3\"\nbandwidth = 0.5\n");
+  expect_failure(orrery("simulate plan.toml --perturb slow.toml"), 2,
+                 "slow_link.link: \"cable 3\" is no link");
+  expect_failure(orrery("simulate plan.toml -o slow.toml --perturb slow.toml"), 2, "slow.toml");
+}
+
 TEST_F(CommandLine, APlanGoesAllTheWay) {
   EXPECT_EQ(orrery(plan_ + " -o best.toml").status, 0);
   EXPECT_EQ(orrery("simulate best.toml -o predicted.h5").status, 0);

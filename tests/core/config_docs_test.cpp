@@ -50,6 +50,13 @@ TEST(DocumentedFiles, AreReadable) {
   EXPECT_EQ(networks, 5);
   const std::string part = examples_under("Cluster").at(1);
   EXPECT_EQ(read_cluster(folder.write("clusters/half.toml", part)).devices(), 256);
+  // On more nodes, so that there is a fourth leaf.
+  std::string larger = cluster;
+  larger.replace(larger.find("count = 64"), 10, "count = 128");
+  const Perturbations perturbations = read_perturbations(
+      folder.write("slow.toml", examples_under("What disturbs a simulation").at(0)),
+      read_cluster(folder.write("clusters/larger.toml", larger)));
+  EXPECT_EQ(perturbations.background.size(), 1U);
   const std::string model = examples_under("Click-through model").at(0);
   EXPECT_EQ(read_model(folder.write("deepfm.toml", model)).name, "deepfm");
   const std::string job = examples_under("Job").at(0);
