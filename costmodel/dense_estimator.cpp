@@ -84,11 +84,20 @@ PassSharing DenseEstimator::pass_sharing(const core::DensePlan& plan) const {
 }
 
 DenseEstimator::PassesQuestion DenseEstimator::passes_question(const core::DensePlan& plan) const {
-  PassesQuestion question{passes_alone(plan), plan.microbatch, 1};
+  PassesQuestion question{.alone = passes_alone(plan), .fewer = {}, .microbatch = plan.microbatch};
   question.sharding = question.alone.sharding;
   const PassSharing sharing = pass_sharing(plan);
   question.alone.data = sharing.data;
   question.alone.sharding = sharing.sharding;
+  // As many layers that recompute as are lowered: buffers are free later after the first.
+  constexpr int kLowered = 3;
+  const int layers = plan.recompute_layers.value_or(0);
+  if (layers > kLowered) {
+    question.further = layers - kLowered;
+    question.alone.recompute_layers = kLowered;
+    question.fewer = question.alone;
+    question.fewer.recompute_layers = kLowered - 1;
+  }
   return question;
 }
 
@@ -97,12 +106,32 @@ PlanGroups DenseEstimator::groups_of_passes(const core::DensePlan& plan,
   return group_costs_.within_stage(plan, core::dense_groups(question.alone));
 }
 
-const StageProfile& DenseEstimator::profile(const PassesQuestion& question,
-                                            const PlanGroups& groups, StagePlace ends) const {
-  const StagePasses& passes = stage_passes(question.alone, ends);
+const StageProfile& DenseEstimator::lowered_profile(const PassesQuestion& question,
+                                                    const core::DensePlan& alone,
+                                                    const PlanGroups& groups,
+                                                    StagePlace ends) const {
+  const StagePasses& passes = stage_passes(alone, ends);
   return profiles_.of({&passes, question.microbatch, question.sharding, groups}, [&] {
     return passes.profile(question.microbatch, question.sharding, groups, fabric_, options_.passes);
   });
+}
+
+StageProfile DenseEstimator::profile(const PassesQuestion& question, const PlanGroups& groups,
+                                     StagePlace ends) const {
+  const StageProfile& lowered = lowered_profile(question, question.alone, groups, ends);
+  if (question.further == 0) return lowered;
+  return further(lowered_profile(question, question.fewer, groups, ends), lowered,
+                 question.further);
+}
+
+std::vector<StageProfile> DenseEstimator::profiles(const core::DensePlan& plan) const {
+  const PassesQuestion question = passes_question(plan);
+  const PlanGroups groups = groups_of_passes(plan, question);
+  std::vector<StageProfile> result;
+  for (const AlikeChunks& chunk : kinds(plan).chunks) {
+    result.push_back(profile(question, groups, chunk.ends));
+  }
+  return result;
 }
 
 const StageKinds& DenseEstimator::kinds(const core::DensePlan& plan) const {
@@ -136,14 +165,15 @@ PlanPasses DenseEstimator::passes(const core::DensePlan& plan) const {
   const PassesQuestion question = passes_question(plan);
   const PlanGroups groups = groups_of_passes(plan, question);
   for (const AlikeChunks& chunk : result.kinds->chunks) {
-    const StageProfile& one = profile(question, groups, chunk.ends);
+    const StageProfile one = profile(question, groups, chunk.ends);
     result.of_chunk.push_back(
         {.layers = chunk.layers,
-         .profile = &one,
          .forward = one.forward.makespan.at(chunk.layers) * ranks_per_core_,
          .backward = one.backward_pass(chunk.layers) * ranks_per_core_,
          .weight_grad = one.weight_grad.makespan.at(chunk.layers) * ranks_per_core_,
-         .ahead = one.ahead * ranks_per_core_});
+         .ahead = one.ahead * ranks_per_core_,
+         .gradients = one.gradients,
+         .message = one.message});
   }
   Seconds once, slowest;
   for (const std::size_t c : result.kinds->kind_of_chunk) {
@@ -189,15 +219,15 @@ std::vector<int> DenseEstimator::levelled(const core::DensePlan& plan,
   const PlanGroups groups = groups_of_passes(plan, question);
   const int count = static_cast<int>(devices.size());
   std::vector<int> layers(devices.size(), 1);
-  std::vector<const StageProfile*> chunks;
+  std::vector<StageProfile> chunks;
   StagePlace before;
   for (int c = 0; c < count; ++c) {
     const StagePlace place{c == 0, c == count - 1, devices[static_cast<std::size_t>(c)]};
     const bool alike = c > 0 && place == before;
-    chunks.push_back(alike ? chunks.back() : &profile(question, groups, place));
+    chunks.push_back(alike ? chunks.back() : profile(question, groups, place));
     before = place;
   }
-  const auto load = [&](std::size_t c) { return chunks[c]->passes(layers[c]); };
+  const auto load = [&](std::size_t c) { return chunks[c].passes(layers[c]); };
   for (int left = model_.transformer->layers - count; left > 0; --left) {
     std::size_t least = 0;
     for (std::size_t c = 1; c < layers.size(); ++c) {
@@ -284,7 +314,7 @@ PipelineStages DenseEstimator::pipeline(const PlanPasses& passes, const PlanStep
     stages.ahead.push_back(kind.ahead);
     if (c + 1 == count) break;
     stages.message.push_back(
-        exchange_time(kind.profile->message, steps.routes[c % steps.routes.size()], steps));
+        exchange_time(kind.message, steps.routes[c % steps.routes.size()], steps));
   }
   for (const std::size_t k : passes.kinds->kind_of_stage)
     stages.begin.push_back(steps.of_kind[k].begin);
@@ -317,7 +347,7 @@ EndOfStep DenseEstimator::end_of_step(const PlanPasses& passes, const PlanSteps&
     stages[k].ends = kinds[k].ends;
     for (std::size_t c = 0; c < kinds[k].chunks.size(); ++c) {
       const ChunkPasses& chunk = passes.of_chunk[kinds[k].chunks[c]];
-      stages[k].chunks.push_back({&chunk.profile->gradients, chunk.layers, finish.of_kind[k][c]});
+      stages[k].chunks.push_back({&chunk.gradients, chunk.layers, finish.of_kind[k][c]});
     }
   }
   return costmodel::end_of_step(stages, ranks_per_core_);

@@ -28,8 +28,9 @@ namespace orrery::costmodel {
 /// The passes of one microbatch of a chunk.
 struct ChunkPasses {
   int layers = 0;
-  const StageProfile* profile = nullptr;
   core::Seconds forward, backward, weight_grad, ahead;
+  GradientTimes gradients;
+  core::Bytes message;  ///< To a neighbouring stage.
   core::Seconds all() const { return forward + backward + weight_grad; }
 };
 
@@ -153,14 +154,21 @@ class DenseEstimator {
  private:
   /// What the passes of a plan's stages depend on.
   struct PassesQuestion {
-    core::DensePlan alone;  ///< passes_alone(), of pass_sharing()
+    core::DensePlan alone;  ///< passes_alone(), of pass_sharing(); of a few layers that recompute
+    core::DensePlan fewer;  ///< With one layer less that recomputes; where further() is asked
+    int further = 0;        ///< for so many layers.
     int microbatch = 1, sharding = 1;
   };
   PassesQuestion passes_question(const core::DensePlan&) const;
   /// Whether the parts of a stage's parameters are cut into slices without padding.
   bool slices_evenly(int tensor, int sharding) const;
   const StagePasses& stage_passes(const core::DensePlan& alone, StagePlace) const;
-  const StageProfile& profile(const PassesQuestion&, const PlanGroups&, StagePlace) const;
+  const StageProfile& lowered_profile(const PassesQuestion&, const core::DensePlan& alone,
+                                      const PlanGroups&, StagePlace) const;
+  StageProfile profile(const PassesQuestion&, const PlanGroups&, StagePlace) const;
+  StageMemory stage_memory(const PassesQuestion&, StagePlace) const;
+  /// By kind of chunk.
+  std::vector<StageProfile> profiles(const core::DensePlan&) const;
   PlanGroups groups_of_passes(const core::DensePlan&, const PassesQuestion&) const;
   const EndBlock& end_block(const core::DensePlan& structure, StagePlace, int layers) const;
   const StepSizes& step_sizes(const core::DensePlan& sizes, StagePlace, int layers) const;
@@ -171,7 +179,7 @@ class DenseEstimator {
   std::vector<int> devices_of_stages(const core::DensePlan&) const;
   MessageRoute route(const core::RankGrid&, int from_stage, int to_stage) const;
   core::Seconds exchange_time(core::Bytes message, const MessageRoute&, const PlanSteps&) const;
-  core::Seconds computing(const ChunkPasses&) const;
+  core::Seconds computing(const StageProfile&, int layers) const;
   Estimate add_up(const core::DensePlan&, const PlanPasses&, const PipelineStages&,
                   core::Seconds pipeline_time, const EndOfStep&) const;
 

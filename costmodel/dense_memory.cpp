@@ -18,16 +18,23 @@ const std::vector<PassMoment>& DenseEstimator::moments(const core::PipelineShape
                      [&] { return fullest_moments(shape, stage, kinds); });
 }
 
+StageMemory DenseEstimator::stage_memory(const PassesQuestion& question, StagePlace ends) const {
+  const auto lowered = [&](const core::DensePlan& alone) -> const StageMemory& {
+    const StagePasses& passes = stage_passes(alone, ends);
+    return memories_.of({&passes, question.microbatch},
+                        [&] { return passes.memory(question.microbatch); });
+  };
+  if (question.further == 0) return lowered(question.alone);
+  return further(lowered(question.fewer), lowered(question.alone), question.further);
+}
+
 PlanMemory DenseEstimator::memory(const core::DensePlan& plan) const {
   PlanMemory result;
   result.shape = core::pipeline_shape(plan, core::microbatches(plan, job_.global_batch));
   result.kinds = &kinds(plan);
   const PassesQuestion question = passes_question(plan);
   for (const AlikeChunks& chunk : result.kinds->chunks) {
-    const StagePasses& passes = stage_passes(question.alone, chunk.ends);
-    const StageMemory& memory = memories_.of({&passes, question.microbatch},
-                                             [&] { return passes.memory(question.microbatch); });
-    result.of_chunk.push_back(memory.at(chunk.layers));
+    result.of_chunk.push_back(stage_memory(question, chunk.ends).at(chunk.layers));
   }
   return result;
 }

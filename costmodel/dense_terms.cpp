@@ -50,10 +50,9 @@ core::Device average_device(const core::Cluster& cluster) {
 
 }  // namespace
 
-Seconds DenseEstimator::computing(const ChunkPasses& chunk) const {
-  const StageProfile& profile = *chunk.profile;
-  return (profile.forward.compute.at(chunk.layers) + profile.backward.compute.at(chunk.layers) +
-          profile.weight_grad.compute.at(chunk.layers)) *
+Seconds DenseEstimator::computing(const StageProfile& profile, int layers) const {
+  return (profile.forward.compute.at(layers) + profile.backward.compute.at(layers) +
+          profile.weight_grad.compute.at(layers)) *
          ranks_per_core_;
 }
 
@@ -61,9 +60,10 @@ Estimate DenseEstimator::add_up(const core::DensePlan& plan, const PlanPasses& a
                                 const PipelineStages& pipeline, Seconds pipeline_time,
                                 const EndOfStep& end) const {
   const int m = all_passes.shape.microbatches;
-  Seconds all_computing;  // Of all stages, per microbatch.
+  const std::vector<StageProfile> all_profiles = profiles(plan);  // By kind of chunk.
+  Seconds all_computing;                                          // Of all stages, per microbatch.
   for (const std::size_t c : all_passes.kinds->kind_of_chunk) {
-    all_computing += computing(all_passes.of_chunk[c]);
+    all_computing += computing(all_profiles[c], all_passes.of_chunk[c].layers);
   }
   const auto most = std::max_element(all_passes.of_stage.begin(), all_passes.of_stage.end());
   const Seconds slowest_passes = *most;
@@ -71,10 +71,10 @@ Estimate DenseEstimator::add_up(const core::DensePlan& plan, const PlanPasses& a
       all_passes.kinds->stages[static_cast<std::size_t>(most - all_passes.of_stage.begin())];
   Seconds slowest_computing, recompute, device_passes;
   for (const std::size_t c : slowest.chunks) {
-    const ChunkPasses& chunk = all_passes.of_chunk[c];
-    slowest_computing += computing(chunk);
-    recompute += chunk.profile->backward.recompute.at(chunk.layers) * (ranks_per_core_ * m);
-    device_passes += chunk.profile->device_passes(chunk.layers) * ranks_per_core_;
+    const int layers = all_passes.of_chunk[c].layers;
+    slowest_computing += computing(all_profiles[c], layers);
+    recompute += all_profiles[c].backward.recompute.at(layers) * (ranks_per_core_ * m);
+    device_passes += all_profiles[c].device_passes(layers) * ranks_per_core_;
   }
   PipelineStages free_messages = pipeline;
   for (Seconds& message : free_messages.message) message = Seconds(0);
@@ -98,8 +98,7 @@ Estimate DenseEstimator::add_up(const core::DensePlan& plan, const PlanPasses& a
   const auto waits = [&](AffineSeconds Waits::*kind) {
     Seconds sum;
     for (const std::size_t c : slowest.chunks) {
-      const ChunkPasses& chunk = all_passes.of_chunk[c];
-      sum += chunk.profile->waits(kind, chunk.layers) * ranks_per_core_;
+      sum += all_profiles[c].waits(kind, all_passes.of_chunk[c].layers) * ranks_per_core_;
     }
     return sum * m;
   };

@@ -179,12 +179,24 @@ void DensePlanSpace::visit_layers(core::DensePlan& plan, const Visit& visit) con
   plan.layers_per_stage =
       core::even_layers(model_.transformer->layers, plan.pipeline * plan.virtual_stages);
   if (!complete(plan)) return;
-  visit_sharding(plan, visit);
+  visit_recomputing(plan, visit);
   if (plan.pipeline == 1 || plan.virtual_stages > 1) return;
   std::vector<int> levelled = estimator_.balanced_layers(plan);
   if (levelled == plan.layers_per_stage) return;
   plan.layers_per_stage = std::move(levelled);
-  if (complete(plan)) visit_sharding(plan, visit);
+  if (complete(plan)) visit_recomputing(plan, visit);
+}
+
+void DensePlanSpace::visit_recomputing(core::DensePlan& plan, const Visit& visit) const {
+  visit_sharding(plan, visit);
+  const bool some = plan.recompute == core::Recompute::Full && plan.virtual_stages == 1;
+  if (!some || conditions_.recompute) return;
+  const int least = *std::min_element(plan.layers_per_stage.begin(), plan.layers_per_stage.end());
+  for (int layers = 1; layers < least; ++layers) {
+    plan.recompute_layers = layers;
+    visit_sharding(plan, visit);
+  }
+  plan.recompute_layers.reset();
 }
 
 bool DensePlanSpace::complete(core::DensePlan& plan) const {

@@ -6,7 +6,8 @@
 //   context     1; or what is asked for, by both methods
 //   microbatch  divides the sequences of a data way
 //   sequence    parallel or not
-//   recompute   none, full; selective where asked for: flash attention gains nothing by it
+//   recompute   none, full, or in full the first 1, 2, ... layers of each stage (of one chunk); selective
+//               where asked for: flash attention gains nothing by it. What is asked for is of all layers
 //   schedule    1F1B, GPipe, ZB-H1; interleaved with each number of chunks that divides the layers of
 //               a stage; ZB-1p and ZB-2p, computed from the plan's own durations, for up to 16 stages
 //               and two microbatches per stage (more have little to gain), or where asked for
@@ -73,6 +74,7 @@ class DensePlanSpace {
   std::vector<Within> ways_within(core::DensePlan) const;
   void visit_ways(core::DensePlan&, const std::vector<Within>&, const Visit&) const;
   void visit_layers(core::DensePlan&, const Visit&) const;
+  void visit_recomputing(core::DensePlan&, const Visit&) const;
   void visit_sharding(core::DensePlan&, const Visit&) const;
   bool valid(const core::DensePlan&) const;
   /// Gives the durations to a schedule that is computed from them. False where the plan is not valid,

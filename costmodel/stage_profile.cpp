@@ -59,10 +59,13 @@ GradientTimes gradient_times(const Timings& timings) {
   const auto complete = [&](const std::optional<Seconds>& layer) {
     return layer.value_or(two[last].makespan);
   };
+  const Seconds per_layer = complete(two[last].first_layer) - complete(two[last].second_layer);
+  const Seconds plain = timings.by_layers[2][last].makespan - two[last].makespan;
   return {.embedding = before_end(&PassTiming::embedding),
           .head = before_end(&PassTiming::head),
           .first_layer = before_end(&PassTiming::first_layer),
-          .per_layer = complete(two[last].first_layer) - complete(two[last].second_layer)};
+          .per_layer = per_layer,
+          .per_plain_layer = timings.base == 0 ? per_layer : plain};
 }
 
 /// How long a stream is busy in all passes.
@@ -102,12 +105,77 @@ PassMemory StageMemory::at(int layers) const {
   });
 }
 
+namespace {
+
+/// On the line through two values, beyond the second.
+class Further {
+ public:
+  explicit Further(int times) : times_(times) {}
+
+  Seconds operator()(Seconds a, Seconds b) const { return b + (b - a) * times_; }
+  MemoryByTerm operator()(const MemoryByTerm& a, const MemoryByTerm& b) const {
+    return b + (b + a * -1.0) * times_;
+  }
+  AffineSeconds operator()(const AffineSeconds& a, const AffineSeconds& b) const {
+    AffineSeconds result = b;
+    result.base += times_;
+    for (std::size_t i = 0; i < result.of_few.size(); ++i) {
+      result.of_few[i] = (*this)(a.of_few[i], b.of_few[i]);
+    }
+    return result;
+  }
+  Waits operator()(const Waits& a, const Waits& b) const {
+    return {.tensor = (*this)(a.tensor, b.tensor),
+            .context = (*this)(a.context, b.context),
+            .gather = (*this)(a.gather, b.gather),
+            .data = (*this)(a.data, b.data)};
+  }
+  PassTime operator()(const PassTime& a, const PassTime& b) const {
+    return {.makespan = {.device = (*this)(a.makespan.device, b.makespan.device),
+                         .host = (*this)(a.makespan.host, b.makespan.host)},
+            .compute = (*this)(a.compute, b.compute),
+            .recompute = (*this)(a.recompute, b.recompute),
+            .waits = (*this)(a.waits, b.waits)};
+  }
+
+ private:
+  int times_;
+};
+
+}  // namespace
+
+StageProfile further(const StageProfile& fewer, const StageProfile& more, int times) {
+  const Further of(times);
+  StageProfile result = more;
+  result.base += times;
+  result.forward = of(fewer.forward, more.forward);
+  result.backward = of(fewer.backward, more.backward);
+  result.gathering = of(fewer.gathering, more.gathering);
+  result.reducing = of(fewer.reducing, more.reducing);
+  result.gradients = {.embedding = of(fewer.gradients.embedding, more.gradients.embedding),
+                      .head = of(fewer.gradients.head, more.gradients.head),
+                      .first_layer = of(fewer.gradients.first_layer, more.gradients.first_layer),
+                      .per_layer = more.gradients.per_layer,
+                      .per_plain_layer = more.gradients.per_plain_layer};
+  return result;
+}
+
+StageMemory further(const StageMemory& fewer, const StageMemory& more, int times) {
+  const auto of = [times](const PassMemory& a, const PassMemory& b) {
+    return combined(a, b, Further(times));
+  };
+  return {more.base + times, of(fewer.of_one, more.of_one), of(fewer.of_two, more.of_two),
+          more.per_layer};
+}
+
 Seconds GradientTimes::before_end(StagePart part, int layers) const {
+  const int base = first_layer.base;
   switch (part.kind) {
     case StagePart::Kind::Embedding:
       return embedding.at(layers);
     case StagePart::Kind::Layer:
-      return first_layer.at(layers) + per_layer * part.layer;
+      return first_layer.at(layers) + per_layer * std::min(part.layer, base) +
+             per_plain_layer * std::max(part.layer - base, 0);
     case StagePart::Kind::Head:
       return head.at(layers);
   }

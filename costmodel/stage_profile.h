@@ -71,7 +71,9 @@ struct PassTime {
 struct GradientTimes {
   AffineSeconds embedding, head;
   AffineSeconds first_layer;
-  core::Seconds per_layer;  ///< Of layer l: first_layer + l · per_layer.
+  // Of layer l: first_layer + l · per_layer; beyond the r layers that alone recompute
+  // first_layer + r · per_layer + (l − r) · per_plain_layer.
+  core::Seconds per_layer, per_plain_layer;
   core::Seconds before_end(StagePart, int layers) const;
 };
 
@@ -103,6 +105,11 @@ struct StageMemory {
   PassMemory of_one, of_two, per_layer;
   PassMemory at(int layers) const;
 };
+
+/// Of a stage of which more layers recompute than of `more`, each further one as the last of those: what
+/// `more` has beyond `fewer`, of which one layer less recomputes, comes `times` over.
+StageProfile further(const StageProfile& fewer, const StageProfile& more, int times);
+StageMemory further(const StageMemory& fewer, const StageMemory& more, int times);
 
 /// The plan without what the passes of a stage do not depend on, or only by arithmetic: plans that
 /// differ only in it are timed off the same instructions. Its layers per stage are empty.

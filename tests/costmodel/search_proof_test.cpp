@@ -137,13 +137,24 @@ class BruteForce {
       if ((d.virtual_stages > 1) != interleaved) continue;
       if (interleaved && layers % (d.pipeline * d.virtual_stages) != 0) continue;
       d.layers_per_stage = core::even_layers(layers, d.pipeline * d.virtual_stages);
-      if (!judge(d) || d.virtual_stages > 1 || d.pipeline == 1) continue;
+      if (!recomputing(d) || d.virtual_stages > 1 || d.pipeline == 1) continue;
       const std::vector<int> levelled = estimator_.balanced_layers(d);
       if (levelled == d.layers_per_stage) continue;
       core::DensePlan other = d;
       other.layers_per_stage = levelled;
-      judge(other);
+      recomputing(other);
     }
+  }
+
+  /// With any number of layers that recompute; false where the plan with all of them is not valid.
+  bool recomputing(core::DensePlan d) {
+    if (!judge(d)) return false;
+    if (d.recompute == core::Recompute::None || d.virtual_stages > 1) return true;
+    for (int layers = 1; layers < case_.model.transformer->layers; ++layers) {
+      d.recompute_layers = layers;
+      judge(d);
+    }
+    return true;
   }
 
   bool is_valid(const core::DensePlan& d) const {

@@ -209,6 +209,66 @@ TEST(PassOutline, ScalesToTheLastBit) {
   }
 }
 
+// Layers that recompute repeat themselves too: from stages of which two and three do to one of six.
+TEST(StageProfile, IsAffineInTheLayersThatRecompute) {
+  const core::Job job = small_job();
+  const core::Model model{"small", small_gpt2(), std::nullopt};
+  for (Case c : cases()) {
+    if (core::splits_backward(c.plan.schedule)) continue;
+    for (const auto recompute : {core::Recompute::Selective, core::Recompute::Full}) {
+      c.plan.recompute = recompute;
+      c.plan.recompute_whole = c.plan.recompute_whole && recompute == core::Recompute::Full;
+      const PlanGroups groups = GroupCosts(c.cluster).of(c.plan);
+      for (const StagePlace place : {StagePlace{}, {true, false}, {false, true}, {false, false}}) {
+        std::vector<StageProfile> profiles;
+        std::vector<StageMemory> memories;
+        for (const int r : {2, 3, 6}) {
+          c.plan.recompute_layers = r;
+          const PassStructure structure(passes_structure_alone(c.plan), place, model, job);
+          const StagePasses passes(passes_alone(c.plan), place, structure, model, job,
+                                   c.cluster.node_type(0).device);
+          profiles.push_back(passes.profile(4, c.plan.sharding, groups, fabric_cost(c.cluster)));
+          memories.push_back(passes.memory(4));
+        }
+        const StageProfile made = further(profiles[0], profiles[1], 3);
+        const StageMemory memory = further(memories[0], memories[1], 3);
+        const StageProfile& lowered = profiles[2];
+        for (const int layers : {7, 8, 9, 10, 15}) {
+          const auto near = [&](Seconds a, Seconds b, const char* what) {
+            EXPECT_NEAR(a.value, b.value, 1e-9 * lowered.passes(layers).value)
+                << c.name << " " << what << " " << layers << " " << place.first << place.last
+                << core::recompute_name(recompute);
+          };
+          near(made.forward.makespan.at(layers), lowered.forward.makespan.at(layers), "forward");
+          near(made.backward_pass(layers), lowered.backward_pass(layers), "backward");
+          near(made.passes(layers), lowered.passes(layers), "passes");
+          near(made.device_passes(layers), lowered.device_passes(layers), "device");
+          near(made.backward.recompute.at(layers), lowered.backward.recompute.at(layers), "again");
+          near(made.waits(&Waits::tensor, layers), lowered.waits(&Waits::tensor, layers), "waits");
+          // Which of the two is waited for where both are slow may change from layer to layer.
+          const auto shared = [layers](const StageProfile& profile) {
+            return profile.waits(&Waits::gather, layers) + profile.waits(&Waits::data, layers);
+          };
+          near(shared(made), shared(lowered), "sharing");
+          for (const int layer : {0, 1, 4, 6}) {
+            const StagePart part{StagePart::Kind::Layer, layer};
+            near(made.gradients.before_end(part, layers),
+                 lowered.gradients.before_end(part, layers), "gradients");
+          }
+          near(made.gradients.head.at(layers), lowered.gradients.head.at(layers), "head");
+          near(made.ahead, lowered.ahead, "ahead");
+          const PassMemory a = memory.at(layers);
+          const PassMemory b = memories[2].at(layers);
+          EXPECT_EQ(total(a.forward.peak), total(b.forward.peak)) << c.name << layers;
+          EXPECT_EQ(total(a.backward.peak), total(b.backward.peak)) << c.name << layers;
+          EXPECT_EQ(a.saved, b.saved) << c.name << layers;
+          EXPECT_EQ(a.standing, b.standing) << c.name << layers;
+        }
+      }
+    }
+  }
+}
+
 // To the last bit: where slices are not padded, a stage lowered for two ranks that share has the passes
 // of four.
 TEST(PassOutline, HoldsForAnyNumberOfRanksThatShare) {
