@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/graph/adjacency_list.hpp>
 #include <limits>
+#include <span>
 
 #include "core/error.h"
 #include "core/network/family/families.h"
@@ -38,12 +39,70 @@ struct Detours {
   ShortestWays ways;
 };
 
+/// A vertex that a climb reaches, with the edge it came by.
+struct Reached {
+  Vertex vertex = 0;
+  int hops = 0;
+  int before = 0;  ///< Index of the vertex it was reached from.
+  std::optional<LinkId> link;
+};
+
+/// What a climb from one end reaches: at most one fabric, host, card, leaf and spine per level and
+/// branch, so a linear search is the fastest.
+class Climb {
+ public:
+  explicit Climb(std::span<const Reached> reached) : reached_(reached) {}
+
+  std::span<const Reached> reached() const { return reached_; }
+
+  const Reached* find(Vertex v) const {
+    const auto it = std::find_if(reached_.begin(), reached_.end(),
+                                 [v](const Reached& r) { return r.vertex == v; });
+    return it == reached_.end() ? nullptr : &*it;
+  }
+
+  /// The switch that the rank's card plugs into; null where it has none.
+  const Reached* own_switch(const Digraph& g) const {
+    const auto it = std::find_if(reached_.begin(), reached_.end(), [&g](const Reached& r) {
+      return g[r.vertex].level >= kLeafLevel;
+    });
+    return it == reached_.end() ? nullptr : &*it;
+  }
+
+  /// The links from the start to a vertex, in this order.
+  void append_up(const Reached* top, Route& route) const {
+    const auto begin = static_cast<std::ptrdiff_t>(route.size());
+    append_down(top, route);
+    std::reverse(route.begin() + begin, route.end());
+  }
+  /// Those from a vertex to the start, which was climbed from against them.
+  void append_down(const Reached* top, Route& route) const {
+    for (; top->hops > 0; top = &reached_[static_cast<std::size_t>(top->before)]) {
+      if (top->link) route.push_back({*top->link});
+    }
+  }
+
+ private:
+  std::span<const Reached> reached_;
+};
+
+/// The climbs of all ranks, one after the other.
+struct Climbs {
+  std::vector<std::size_t> begin = {0};
+  std::vector<Reached> reached;
+
+  Climb of(Rank rank) const {
+    const std::size_t first = begin[rank.index()];
+    return Climb(std::span(reached).subspan(first, begin[rank.index() + 1] - first));
+  }
+};
+
 }  // namespace
 
 struct Topology::Graph {
   Digraph digraph;
-  UpwardEdges out;  // From which a route climbs.
-  UpwardEdges in;   // Against which it descends.
+  Climbs up;    // From each rank.
+  Climbs down;  // To each rank, against the links.
   std::vector<Link> links;
   std::vector<std::pair<int, int>> ends;  // By link.
   std::vector<Vertex> rank_vertex;
@@ -142,45 +201,6 @@ Detours detours_of(const GraphBuilder& graph, const std::set<LinkId>& failed) {
   return {std::move(number), ShortestWays(count, wires)};
 }
 
-/// Vertices that a climb from one end reaches, with the edge it came by: at most one fabric, host,
-/// card, leaf and spine per level and branch, so a linear search is the fastest.
-struct Climb {
-  struct Reached {
-    Vertex vertex = 0;
-    int hops = 0;
-    int before = 0;  ///< Index of the vertex it was reached from.
-    std::optional<LinkId> link;
-  };
-  std::vector<Reached> reached;
-
-  const Reached* find(Vertex v) const {
-    const auto it = std::find_if(reached.begin(), reached.end(),
-                                 [v](const Reached& r) { return r.vertex == v; });
-    return it == reached.end() ? nullptr : &*it;
-  }
-
-  /// The switch that the rank's card plugs into; null where it has none.
-  const Reached* own_switch(const Digraph& g) const {
-    const auto it = std::find_if(reached.begin(), reached.end(), [&g](const Reached& r) {
-      return g[r.vertex].level >= kLeafLevel;
-    });
-    return it == reached.end() ? nullptr : &*it;
-  }
-
-  /// The links from the start to a vertex, in this order.
-  void append_up(const Reached* top, Route& route) const {
-    const auto begin = static_cast<std::ptrdiff_t>(route.size());
-    append_down(top, route);
-    std::reverse(route.begin() + begin, route.end());
-  }
-  /// Those from a vertex to the start, which was climbed from against them.
-  void append_down(const Reached* top, Route& route) const {
-    for (; top->hops > 0; top = &reached[static_cast<std::size_t>(top->before)]) {
-      if (top->link) route.push_back({*top->link});
-    }
-  }
-};
-
 /// `forward`: edges from a vertex, else edges to it.
 UpwardEdges upward_edges(const Digraph& g, bool forward) {
   UpwardEdges up;
@@ -202,31 +222,41 @@ UpwardEdges upward_edges(const Digraph& g, bool forward) {
   return up;
 }
 
-/// Breadth-first upwards, past no card but the rank's own.
-Climb climb(const Digraph& g, const UpwardEdges& up, Vertex start) {
-  Climb c;
-  c.reached.reserve(8);
-  c.reached.push_back({start, 0, 0, std::nullopt});
-  for (std::size_t at = 0; at < c.reached.size(); ++at) {
-    const Climb::Reached from = c.reached[at];
+/// Appends a climb: breadth-first upwards, past no card but the rank's own.
+void add_climb(const Digraph& g, const UpwardEdges& up, Vertex start, Climbs& climbs) {
+  std::vector<Reached>& all = climbs.reached;
+  const std::size_t begin = all.size();
+  const auto known = [&](Vertex v) {
+    return std::any_of(all.begin() + static_cast<std::ptrdiff_t>(begin), all.end(),
+                       [v](const Reached& r) { return r.vertex == v; });
+  };
+  all.push_back({start, 0, 0, std::nullopt});
+  for (std::size_t at = begin; at < all.size(); ++at) {
+    const Reached from = all[at];
     for (std::size_t e = up.begin[from.vertex]; e < up.begin[from.vertex + 1]; ++e) {
       const UpwardEdges::Edge& edge = up.edges[e];
       const GraphBuilder::Vertex& above = g[edge.above];
       if (above.level == kCardLevel && above.index != g[start].index) continue;
-      if (c.find(edge.above) != nullptr) continue;
-      c.reached.push_back({edge.above, from.hops + 1, static_cast<int>(at), edge.link});
+      if (known(edge.above)) continue;
+      all.push_back({edge.above, from.hops + 1, static_cast<int>(at - begin), edge.link});
     }
   }
-  return c;
+  climbs.begin.push_back(all.size());
+}
+
+Climbs climbs_of(const Digraph& g, bool forward, const std::vector<Vertex>& ranks) {
+  const UpwardEdges edges = upward_edges(g, forward);
+  Climbs climbs;
+  for (const Vertex rank : ranks) add_climb(g, edges, rank, climbs);
+  return climbs;
 }
 
 /// Where two climbs meet with the fewest hops; null where they do not.
-std::pair<const Climb::Reached*, const Climb::Reached*> meeting_of(const Climb& up,
-                                                                   const Climb& down) {
+std::pair<const Reached*, const Reached*> meeting_of(const Climb& up, const Climb& down) {
   int fewest = std::numeric_limits<int>::max();
-  std::pair<const Climb::Reached*, const Climb::Reached*> met{nullptr, nullptr};
-  for (const Climb::Reached& r : up.reached) {
-    const Climb::Reached* other = down.find(r.vertex);
+  std::pair<const Reached*, const Reached*> met{nullptr, nullptr};
+  for (const Reached& r : up.reached()) {
+    const Reached* other = down.find(r.vertex);
     if (other == nullptr || r.hops + other->hops >= fewest) continue;
     fewest = r.hops + other->hops;
     met = {&r, other};
@@ -303,8 +333,8 @@ Topology::Topology(const Cluster& cluster, LinkFaults faults) : graph_(std::make
     }
   }
   graph_->digraph = digraph_of(builder);
-  graph_->out = upward_edges(graph_->digraph, true);
-  graph_->in = upward_edges(graph_->digraph, false);
+  graph_->up = climbs_of(graph_->digraph, true, graph_->rank_vertex);
+  graph_->down = climbs_of(graph_->digraph, false, graph_->rank_vertex);
   graph_->links = builder.take_links();
   graph_->ends.resize(graph_->links.size());
   for (const GraphBuilder::Edge& edge : builder.edges()) {
@@ -382,12 +412,12 @@ std::optional<Rank> Topology::through(Rank from, Rank to) const {
 
 void Topology::append_leg(Rank from, Rank to, Route& route) const {
   const Graph& graph = *graph_;
-  const Climb up = climb(graph.digraph, graph.out, graph.rank_vertex[from.index()]);
-  const Climb down = climb(graph.digraph, graph.in, graph.rank_vertex[to.index()]);
+  const Climb up = graph.up.of(from);
+  const Climb down = graph.down.of(to);
   const std::size_t begin = route.size();
   const auto [top, other] = meeting_of(up, down);
-  const Climb::Reached* leaving = up.own_switch(graph.digraph);
-  const Climb::Reached* entering = down.own_switch(graph.digraph);
+  const Reached* leaving = up.own_switch(graph.digraph);
+  const Reached* entering = down.own_switch(graph.digraph);
   if (top != nullptr) {
     up.append_up(top, route);
     down.append_down(other, route);
