@@ -101,9 +101,10 @@ DenseEstimator::PassesQuestion DenseEstimator::passes_question(const core::Dense
   return question;
 }
 
-PlanGroups DenseEstimator::groups_of_passes(const core::DensePlan& plan,
-                                            const PassesQuestion& question) const {
-  return group_costs_.within_stage(plan, core::dense_groups(question.alone));
+const PlanGroups& DenseEstimator::groups_of_passes(const core::DensePlan& plan,
+                                                   const PassesQuestion& question) const {
+  const PlanGroups groups = group_costs_.within_stage(plan, core::dense_groups(question.alone));
+  return groups_of_passes_.of(groups, [&] { return groups; });
 }
 
 const StageProfile& DenseEstimator::lowered_profile(const PassesQuestion& question,
@@ -111,7 +112,7 @@ const StageProfile& DenseEstimator::lowered_profile(const PassesQuestion& questi
                                                     const PlanGroups& groups,
                                                     StagePlace ends) const {
   const StagePasses& passes = stage_passes(alone, ends);
-  return profiles_.of({&passes, question.microbatch, question.sharding, groups}, [&] {
+  return profiles_.of({&passes, &groups, question.microbatch, question.sharding}, [&] {
     return passes.profile(question.microbatch, question.sharding, groups, fabric_, options_.passes);
   });
 }
@@ -126,7 +127,7 @@ StageProfile DenseEstimator::profile(const PassesQuestion& question, const PlanG
 
 std::vector<StageProfile> DenseEstimator::profiles(const core::DensePlan& plan) const {
   const PassesQuestion question = passes_question(plan);
-  const PlanGroups groups = groups_of_passes(plan, question);
+  const PlanGroups& groups = groups_of_passes(plan, question);
   std::vector<StageProfile> result;
   for (const AlikeChunks& chunk : kinds(plan).chunks) {
     result.push_back(profile(question, groups, chunk.ends));
@@ -163,7 +164,7 @@ PlanPasses DenseEstimator::passes(const core::DensePlan& plan) const {
   result.shape = core::pipeline_shape(plan, core::microbatches(plan, job_.global_batch));
   result.kinds = &kinds(plan);
   const PassesQuestion question = passes_question(plan);
-  const PlanGroups groups = groups_of_passes(plan, question);
+  const PlanGroups& groups = groups_of_passes(plan, question);
   for (const AlikeChunks& chunk : result.kinds->chunks) {
     const StageProfile one = profile(question, groups, chunk.ends);
     result.of_chunk.push_back(
@@ -216,7 +217,7 @@ std::vector<int> DenseEstimator::balanced_layers(const core::DensePlan& plan) co
 std::vector<int> DenseEstimator::levelled(const core::DensePlan& plan,
                                           const std::vector<int>& devices) const {
   const PassesQuestion question = passes_question(plan);
-  const PlanGroups groups = groups_of_passes(plan, question);
+  const PlanGroups& groups = groups_of_passes(plan, question);
   const int count = static_cast<int>(devices.size());
   std::vector<int> layers(devices.size(), 1);
   std::vector<StageProfile> chunks;

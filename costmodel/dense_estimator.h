@@ -169,7 +169,7 @@ class DenseEstimator {
   StageMemory stage_memory(const PassesQuestion&, StagePlace) const;
   /// By kind of chunk.
   std::vector<StageProfile> profiles(const core::DensePlan&) const;
-  PlanGroups groups_of_passes(const core::DensePlan&, const PassesQuestion&) const;
+  const PlanGroups& groups_of_passes(const core::DensePlan&, const PassesQuestion&) const;
   const EndBlock& end_block(const core::DensePlan& structure, StagePlace, int layers) const;
   const StepSizes& step_sizes(const core::DensePlan& sizes, StagePlace, int layers) const;
   const std::vector<PassMoment>& moments(const core::PipelineShape&, int stage,
@@ -196,8 +196,9 @@ class DenseEstimator {
   using Place = std::pair<core::DensePlan, StagePlace>;
   KeptByKey<Place, PassStructure> pass_structures_;  ///< By passes_structure_alone() of a plan.
   KeptByKey<Place, StagePasses> stage_passes_;       ///< By PassesQuestion::alone.
-  /// By them, the microbatch, the ranks that share and the groups.
-  KeptByKey<std::tuple<const StagePasses*, int, int, PlanGroups>, StageProfile> profiles_;
+  /// By them, the groups, the microbatch and the ranks that share.
+  KeptByKey<std::tuple<const StagePasses*, const PlanGroups*, int, int>, StageProfile> profiles_;
+  KeptByKey<PlanGroups, PlanGroups> groups_of_passes_;  ///< One of those that are equal.
   KeptByKey<std::pair<const StagePasses*, int>, StageMemory> memories_;
   KeptByKey<int, std::int64_t> even_slices_;  ///< By tensor degree.
   /// By step_sizes_alone() of a plan, the stage's place and the layers that are lowered; likewise

@@ -49,12 +49,14 @@ std::vector<Duration<kSteps>> durations_of(const PipelineGraph& graph,
   return durations;
 }
 
-/// When each node ends.
+/// When each node ends: into `times`.
 template <std::size_t kSteps>
-std::vector<Lanes<kSteps>> replay(const PipelineGraph& graph, const PipelineStages* steps) {
+void replay(const PipelineGraph& graph, const PipelineStages* steps,
+            std::vector<Lanes<kSteps>>& times) {
   const std::vector<Duration<kSteps>> durations = durations_of<kSteps>(graph, steps);
-  std::vector<Lanes<kSteps>> times(graph.nodes.size());
-  for (std::size_t i = 1; i < times.size(); ++i) {
+  if (times.size() < graph.nodes.size()) times.resize(graph.nodes.size());
+  times[0] = {};
+  for (std::size_t i = 1; i < graph.nodes.size(); ++i) {
     const PipelineGraph::Node& node = graph.nodes[i];
     const Duration<kSteps>& duration = durations[node.what];
     // Copies: what is read is then known to be none of what is written.
@@ -72,7 +74,6 @@ std::vector<Lanes<kSteps>> replay(const PipelineGraph& graph, const PipelineStag
     take(duration.second);
     times[i] = end;
   }
-  return times;
 }
 
 /// By how much a further period makes a step longer; absent where the last ones differ in that.
@@ -138,8 +139,8 @@ struct Replayed {
 
 template <std::size_t kSteps>
 void replay_some(const PipelineGraph& graph, const PipelineStages* steps,
-                 std::vector<Replayed>& result) {
-  const std::vector<Lanes<kSteps>> times = replay<kSteps>(graph, steps);
+                 std::vector<Lanes<kSteps>>& times, std::vector<Replayed>& result) {
+  replay(graph, steps, times);
   for (std::size_t k = 0; k < kSteps; ++k) {
     Replayed& step = result.emplace_back();
     step.ends.reserve(graph.last.size());
@@ -152,17 +153,21 @@ std::vector<Replayed> replayed(const PipelineGraph& graph,
                                const std::vector<PipelineStages>& steps) {
   std::vector<Replayed> result;
   result.reserve(steps.size());
+  std::vector<Lanes<8>> of_eight;  // Of one replay after the other.
+  std::vector<Lanes<4>> of_four;
+  std::vector<Lanes<2>> of_two;
+  std::vector<Lanes<1>> of_one;
   while (result.size() < steps.size()) {
     const PipelineStages* next = steps.data() + result.size();
     const std::size_t left = steps.size() - result.size();
     if (left >= 8) {
-      replay_some<8>(graph, next, result);
+      replay_some(graph, next, of_eight, result);
     } else if (left >= 4) {
-      replay_some<4>(graph, next, result);
+      replay_some(graph, next, of_four, result);
     } else if (left >= 2) {
-      replay_some<2>(graph, next, result);
+      replay_some(graph, next, of_two, result);
     } else {
-      replay_some<1>(graph, next, result);
+      replay_some(graph, next, of_one, result);
     }
   }
   return result;

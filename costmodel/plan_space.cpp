@@ -188,15 +188,22 @@ void DensePlanSpace::visit_layers(core::DensePlan& plan, const Visit& visit) con
 }
 
 void DensePlanSpace::visit_recomputing(core::DensePlan& plan, const Visit& visit) const {
-  visit_sharding(plan, visit);
+  // All layers may need a little more than all but one, so whether that fits says nothing.
+  std::vector<Sharing> fitting = visit_sharding(plan, visit);
   const bool some = plan.recompute == core::Recompute::Full && plan.virtual_stages == 1;
   if (!some || conditions_.recompute) return;
+  core::DensePlan fewer = plan;
   const int least = *std::min_element(plan.layers_per_stage.begin(), plan.layers_per_stage.end());
-  for (int layers = 1; layers < least; ++layers) {
-    plan.recompute_layers = layers;
-    visit_sharding(plan, visit);
+  for (int layers = least - 1; layers > 0 && !fitting.empty(); --layers) {
+    fewer.recompute_layers = layers;
+    const auto does_not_fit = [&](const Sharing& s) {
+      fewer.data = s.data;
+      fewer.sharding = s.sharding;
+      fewer.sharding_stage = s.stage;
+      return !visit(fewer);
+    };
+    fitting.erase(std::remove_if(fitting.begin(), fitting.end(), does_not_fit), fitting.end());
   }
-  plan.recompute_layers.reset();
 }
 
 bool DensePlanSpace::complete(core::DensePlan& plan) const {
@@ -222,7 +229,9 @@ bool DensePlanSpace::worth_computing(const core::DensePlan& plan) const {
          core::microbatches(plan, job_.global_batch) <= kMicrobatchesPerStage * plan.pipeline;
 }
 
-void DensePlanSpace::visit_sharding(core::DensePlan& plan, const Visit& visit) const {
+std::vector<DensePlanSpace::Sharing> DensePlanSpace::visit_sharding(core::DensePlan& plan,
+                                                                    const Visit& visit) const {
+  std::vector<Sharing> all;
   const int ways = plan.data;
   for (const int sharding : divisors(ways)) {
     plan.sharding = sharding;
@@ -230,13 +239,15 @@ void DensePlanSpace::visit_sharding(core::DensePlan& plan, const Visit& visit) c
     if (!may_be(conditions_.sharding, sharding) || !may_be(conditions_.data, plan.data)) continue;
     for (int stage = sharding > 1 ? 1 : 0; stage <= (sharding > 1 ? 3 : 0); ++stage) {
       plan.sharding_stage = stage;
-      if (!may_be(conditions_.sharding_stage, stage)) continue;
-      if (valid(plan)) visit(plan);
+      if (!may_be(conditions_.sharding_stage, stage) || !valid(plan)) continue;
+      visit(plan);
+      all.push_back({plan.data, sharding, stage});
     }
   }
   plan.data = ways;
   plan.sharding = 1;
   plan.sharding_stage = 0;
+  return all;
 }
 
 std::vector<core::Plan> dense_plans(const core::Model& model, const core::Cluster& cluster,
@@ -245,7 +256,10 @@ std::vector<core::Plan> dense_plans(const core::Model& model, const core::Cluste
   const DensePlanSpace space(model, cluster, job, estimator, {});
   std::vector<core::Plan> plans;
   for (const PlanCorner& corner : space.corners()) {
-    space.visit(corner, [&](const core::DensePlan& dense) { plans.emplace_back().dense = dense; });
+    space.visit(corner, [&](const core::DensePlan& dense) {
+      plans.emplace_back().dense = dense;
+      return true;
+    });
   }
   return plans;
 }

@@ -60,11 +60,12 @@ class DensePlanSpace {
   /// In the order of the search.
   std::vector<PlanCorner> corners() const;
   /// Every valid plan of a corner, in order: schedule by schedule, as what plans cost is best worked
-  /// out. `visit` gets the same object each time, changed.
-  void visit(const PlanCorner&, const std::function<void(const core::DensePlan&)>& visit) const;
+  /// out. `visit` gets the same object each time, changed, and says whether the plan fits: where one
+  /// of which some layers recompute does not, those are left out of which fewer do, as they need more.
+  using Visit = std::function<bool(const core::DensePlan&)>;
+  void visit(const PlanCorner&, const Visit& visit) const;
 
  private:
-  using Visit = std::function<void(const core::DensePlan&)>;
   /// What a plan does within its stages, whatever its schedule.
   struct Within {
     core::ContextMethod context_method;
@@ -75,7 +76,12 @@ class DensePlanSpace {
   void visit_ways(core::DensePlan&, const std::vector<Within>&, const Visit&) const;
   void visit_layers(core::DensePlan&, const Visit&) const;
   void visit_recomputing(core::DensePlan&, const Visit&) const;
-  void visit_sharding(core::DensePlan&, const Visit&) const;
+  /// How data ways share.
+  struct Sharing {
+    int data, sharding, stage;
+  };
+  /// Of all that is valid.
+  std::vector<Sharing> visit_sharding(core::DensePlan&, const Visit&) const;
   bool valid(const core::DensePlan&) const;
   /// Gives the durations to a schedule that is computed from them. False where the plan is not valid,
   /// whatever they are.

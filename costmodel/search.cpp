@@ -175,11 +175,12 @@ class DenseSearch {
     }
   };
 
-  /// Calls use(plan, place in the order of the search) for the plans of a corner.
+  /// Calls use(plan, place in the order of the search) for the plans of a corner; it says whether the
+  /// plan fits.
   template <class Use>
   void each_plan(std::size_t corner, Use use) const {
     std::uint64_t place = static_cast<std::uint64_t>(corner) << 32U;
-    space_.visit(corners_[corner], [&](const core::DensePlan& plan) { use(plan, place++); });
+    space_.visit(corners_[corner], [&](const core::DensePlan& plan) { return use(plan, place++); });
   }
 
   void look_at(Worker& worker, std::size_t corner) {
@@ -194,7 +195,7 @@ class DenseSearch {
       };
       if (too_large(worker.timer.persistent()) || too_large(worker.timer.least_memory())) {
         ++worker.do_not_fit;
-        return;
+        return false;
       }
       const core::Bytes lacking = worker.timer.memory() - memory_;
       if (lacking.value > 0) {
@@ -203,7 +204,7 @@ class DenseSearch {
         for (std::size_t k = 0; k < kKnownPlans; ++k) {
           if (kinds[k]) worker.closest_of_kind[k].offer(lacking.value, place, plan);
         }
-        return;
+        return false;
       }
       const Seconds bound = worker.timer.lower_bound();
       bounds.fitting.push_back({static_cast<std::uint32_t>(place), bound});
@@ -211,6 +212,7 @@ class DenseSearch {
       for (std::size_t k = 0; k < kKnownPlans; ++k) {
         if (kinds[k]) bounds.of_kind[k] = std::min(bounds.of_kind[k], bound);
       }
+      return true;
     });
   }
 
@@ -247,13 +249,14 @@ class DenseSearch {
     auto next = bounds_[corner].fitting.begin();
     const auto end = bounds_[corner].fitting.end();
     each_plan(corner, [&](const core::DensePlan& plan, std::uint64_t place) {
-      if (next == end || next->place != static_cast<std::uint32_t>(place)) return;
+      if (next == end || next->place != static_cast<std::uint32_t>(place)) return false;
       const Seconds bound = next++->bound;
       const KnownPlans kinds = known_plans(plan, node_devices_);
-      if (!may_belong(bound, kinds)) return;
+      if (!may_belong(bound, kinds)) return true;
       worker.timer.turn_to(plan);
       worker.wanted.push_back({plan, place, kinds});
       worker.kept.push_back(worker.timer.keep());
+      return true;
     });
     worker.timer.finish(worker.kept);
     for (std::size_t i = 0; i < worker.wanted.size(); ++i) {

@@ -58,7 +58,7 @@ struct Alternative {
 struct SearchResult {
   std::vector<RankedPlan> ranked;  ///< Fastest first; of equals the first enumerated.
   std::vector<Alternative> alternatives;
-  std::size_t candidates = 0;       ///< Plans that can be lowered.
+  std::size_t candidates = 0;       ///< Plans that were looked at.
   std::size_t do_not_fit = 0;       ///< Of them, too large for the devices.
   std::size_t timed = 0;            ///< Of them, timed; depends on how fast which thread was.
   std::vector<std::size_t> faster;  ///< Plans that fit and are faster, by SearchOptions::place.
