@@ -31,13 +31,13 @@ DenseEstimator::DenseEstimator(const core::Model& model, const core::Cluster& cl
 
 // ---- what plans have in common -------------------------------------------------------------
 
-const StagePasses& DenseEstimator::stage_passes(const core::DensePlan& alone,
+const StagePasses& DenseEstimator::stage_passes(const core::DensePlan* alone,
                                                 StagePlace ends) const {
   return stage_passes_.of({alone, ends}, [&] {
-    const core::DensePlan structure = passes_structure_alone(alone);
+    const core::DensePlan structure = passes_structure_alone(*alone);
     const PassStructure& like = pass_structures_.of(
         {structure, ends}, [&] { return PassStructure(structure, ends, model_, job_); });
-    return StagePasses(alone, ends, like, model_, job_,
+    return StagePasses(*alone, ends, like, model_, job_,
                        kinds_[static_cast<std::size_t>(ends.device)]);
   });
 }
@@ -84,31 +84,32 @@ PassSharing DenseEstimator::pass_sharing(const core::DensePlan& plan) const {
 }
 
 DenseEstimator::PassesQuestion DenseEstimator::passes_question(const core::DensePlan& plan) const {
-  PassesQuestion question{.alone = passes_alone(plan), .fewer = {}, .microbatch = plan.microbatch};
-  question.sharding = question.alone.sharding;
+  core::DensePlan alone = passes_alone(plan);
+  PassesQuestion question{.microbatch = plan.microbatch, .sharding = alone.sharding};
   const PassSharing sharing = pass_sharing(plan);
-  question.alone.data = sharing.data;
-  question.alone.sharding = sharing.sharding;
+  alone.data = sharing.data;
+  alone.sharding = sharing.sharding;
+  const auto kept = [&] { return &alone_.of(alone, [&] { return alone; }); };
   // As many layers that recompute as are lowered: buffers are free later after the first.
   constexpr int kLowered = 3;
-  const int layers = plan.recompute_layers.value_or(0);
-  if (layers > kLowered) {
-    question.further = layers - kLowered;
-    question.alone.recompute_layers = kLowered;
-    question.fewer = question.alone;
-    question.fewer.recompute_layers = kLowered - 1;
+  question.further = std::max(plan.recompute_layers.value_or(0) - kLowered, 0);
+  if (question.further > 0) {
+    alone.recompute_layers = kLowered - 1;
+    question.fewer = kept();
+    alone.recompute_layers = kLowered;
   }
+  question.alone = kept();
   return question;
 }
 
 const PlanGroups& DenseEstimator::groups_of_passes(const core::DensePlan& plan,
                                                    const PassesQuestion& question) const {
-  const PlanGroups groups = group_costs_.within_stage(plan, core::dense_groups(question.alone));
+  const PlanGroups groups = group_costs_.within_stage(plan, core::dense_groups(*question.alone));
   return groups_of_passes_.of(groups, [&] { return groups; });
 }
 
 const StageProfile& DenseEstimator::lowered_profile(const PassesQuestion& question,
-                                                    const core::DensePlan& alone,
+                                                    const core::DensePlan* alone,
                                                     const PlanGroups& groups,
                                                     StagePlace ends) const {
   const StagePasses& passes = stage_passes(alone, ends);

@@ -154,16 +154,20 @@ class DenseEstimator {
  private:
   /// What the passes of a plan's stages depend on.
   struct PassesQuestion {
-    core::DensePlan alone;  ///< passes_alone(), of pass_sharing(); of a few layers that recompute
-    core::DensePlan fewer;  ///< With one layer less that recomputes; where further() is asked
-    int further = 0;        ///< for so many layers.
+    // One of those that are equal.
+    const core::DensePlan* alone =
+        nullptr;  ///< passes_alone(), of pass_sharing(); of a few layers that
+                  ///< recompute
+    const core::DensePlan* fewer =
+        nullptr;      ///< With one layer less that recomputes; where further() is asked
+    int further = 0;  ///< for so many layers.
     int microbatch = 1, sharding = 1;
   };
   PassesQuestion passes_question(const core::DensePlan&) const;
   /// Whether the parts of a stage's parameters are cut into slices without padding.
   bool slices_evenly(int tensor, int sharding) const;
-  const StagePasses& stage_passes(const core::DensePlan& alone, StagePlace) const;
-  const StageProfile& lowered_profile(const PassesQuestion&, const core::DensePlan& alone,
+  const StagePasses& stage_passes(const core::DensePlan* alone, StagePlace) const;
+  const StageProfile& lowered_profile(const PassesQuestion&, const core::DensePlan* alone,
                                       const PlanGroups&, StagePlace) const;
   StageProfile profile(const PassesQuestion&, const PlanGroups&, StagePlace) const;
   StageMemory stage_memory(const PassesQuestion&, StagePlace) const;
@@ -195,7 +199,8 @@ class DenseEstimator {
 
   using Place = std::pair<core::DensePlan, StagePlace>;
   KeptByKey<Place, PassStructure> pass_structures_;  ///< By passes_structure_alone() of a plan.
-  KeptByKey<Place, StagePasses> stage_passes_;       ///< By PassesQuestion::alone.
+  KeptByKey<core::DensePlan, core::DensePlan> alone_;
+  KeptByKey<std::pair<const core::DensePlan*, StagePlace>, StagePasses> stage_passes_;
   /// By them, the groups, the microbatch and the ranks that share.
   KeptByKey<std::tuple<const StagePasses*, const PlanGroups*, int, int>, StageProfile> profiles_;
   KeptByKey<PlanGroups, PlanGroups> groups_of_passes_;  ///< One of those that are equal.

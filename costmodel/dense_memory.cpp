@@ -19,7 +19,7 @@ const std::vector<PassMoment>& DenseEstimator::moments(const core::PipelineShape
 }
 
 StageMemory DenseEstimator::stage_memory(const PassesQuestion& question, StagePlace ends) const {
-  const auto lowered = [&](const core::DensePlan& alone) -> const StageMemory& {
+  const auto lowered = [&](const core::DensePlan* alone) -> const StageMemory& {
     const StagePasses& passes = stage_passes(alone, ends);
     return memories_.of({&passes, question.microbatch},
                         [&] { return passes.memory(question.microbatch); });
