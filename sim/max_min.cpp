@@ -15,6 +15,28 @@ constexpr double kSameLevel = 1e-13;
 // Relative rounding that sums of many rates may show above a capacity.
 constexpr double kRounding = 1e-9;
 
+using Entry = std::pair<double, int>;
+
+/// Moves the first entry of a min-heap, whose key has grown, to its place. A link's level grows little
+/// at a time, so this is nearly always near: cheaper than taking it out and putting it in again.
+void sink_first(std::vector<Entry>& heap) {
+  const Entry moving = heap.front();
+  std::size_t at = 0;
+  for (std::size_t child = 1; child < heap.size(); child = 2 * at + 1) {
+    if (child + 1 < heap.size() && heap[child + 1] < heap[child]) ++child;
+    if (!(heap[child] < moving)) break;
+    heap[at] = heap[child];
+    at = child;
+  }
+  heap[at] = moving;
+}
+
+void drop_first(std::vector<Entry>& heap) {
+  heap.front() = heap.back();
+  heap.pop_back();
+  if (!heap.empty()) sink_first(heap);
+}
+
 double sum_of_weights(const std::vector<FairShares::Sharer>& sharers) {
   double sum = 0;
   for (const FairShares::Sharer& sharer : sharers) sum += sharer.weight;
@@ -43,18 +65,16 @@ void FairShares::add(int f, const std::vector<LinkUse>& uses, std::optional<doub
   const auto index = static_cast<std::size_t>(f);
   if (index >= few_.size()) {
     few_.resize(index + 1);
-    many_.resize(index + 1);
+    uses_.resize(index + 1);
     bound_.resize(index + 1);
     briefs_.resize(index + 1);
   }
-  auto& few = few_[index].uses;
-  few = {LinkUse{Few::kNone, 0}, LinkUse{Few::kNone, 0}};
-  if (uses.size() <= few.size()) {
-    std::copy(uses.begin(), uses.end(), few.begin());
-  } else {
-    few[0].link = Few::kMany;
-  }
-  many_[index] = &uses;
+  const bool small =
+      !uses.empty() && uses.size() <= 2 &&
+      std::all_of(uses.begin(), uses.end(), [](const LinkUse& use) { return use.weight == 1; });
+  few_[index] =
+      small ? Few{uses.front().link, uses.size() == 2 ? uses.back().link : Few::kNone} : Few{};
+  uses_[index] = &uses;
   bound_[index] = bound;
   briefs_[index] = {};
   if (uses.empty()) loose_.push_back(f);
@@ -107,7 +127,7 @@ std::optional<int> FairShares::bottleneck(int f) const {
 void FairShares::look_anew(int island) {
   for (const int l : islands_.dissolve(island)) {
     for (const Sharer& sharer : link(l).sharers) {
-      const std::span<const LinkUse> all = uses(sharer.flow);
+      const std::vector<LinkUse>& all = uses(sharer.flow);
       if (all.front().link != l) continue;
       for (const LinkUse& use : all) islands_.join(l, use.link);
       islands_.enter(l);
@@ -136,20 +156,24 @@ void FairShares::begin_filling() {
   bounds_.clear();
   const double floor = floor_;
   for (const int l : component_) {
-    Filling one{.left = link(l).capacity};
-    for (const Sharer& sharer : link(l).sharers) {
+    const Link& full = link(l);
+    Filling one{.left = full.capacity};
+    const bool alike = full.unlike_one == 0;
+    const bool bounded = full.bounded > 0;
+    for (const Sharer& sharer : full.sharers) {
       Brief& of = brief(sharer.flow);
       if (of.rate < floor) {
         one.left -= sharer.weight * of.rate;
         of.stopped = round_;
         continue;
       }
-      one.moving_weight += sharer.weight;
+      if (!alike) one.moving_weight += sharer.weight;
       ++one.moving;
-      if (link(l).bounded > 0 && bound_[static_cast<std::size_t>(sharer.flow)]) {
+      if (bounded && bound_[static_cast<std::size_t>(sharer.flow)]) {
         bounds_.emplace_back(*bound_[static_cast<std::size_t>(sharer.flow)], sharer.flow);
       }
     }
+    if (alike) one.moving_weight = one.moving;
     filling(l) = one;
     if (one.moving > 0) heap_.emplace_back(one.left / one.moving_weight, l);
   }
@@ -158,16 +182,26 @@ void FairShares::begin_filling() {
   std::sort(bounds_.begin(), bounds_.end());
 }
 
+void FairShares::take_off(int link, double weight, double rate) {
+  Filling& l = filling(link);
+  l.left -= weight * rate;
+  l.moving_weight -= weight;
+  --l.moving;
+}
+
 void FairShares::stop(int f, double rate, int at) {
   Brief& one = brief(f);
   one.stopped = round_;
   one.rate = rate;
-  for (const LinkUse& use : uses(f)) {
-    if (use.link == at) continue;  // All its flows stop: fill_up() takes them off together.
-    Filling& l = filling(use.link);
-    l.left -= use.weight * rate;
-    l.moving_weight -= use.weight;
-    --l.moving;
+  // Of the link that is full all flows stop: fill_up() takes them off together.
+  const Few few = few_[static_cast<std::size_t>(f)];
+  if (few.first != Few::kMany) {
+    if (few.first != at) take_off(few.first, 1, rate);
+    if (few.second != at && few.second != Few::kNone) take_off(few.second, 1, rate);
+  } else {
+    for (const LinkUse& use : uses(f)) {
+      if (use.link != at) take_off(use.link, use.weight, rate);
+    }
   }
   if (one.stop == at) return;
   one.stop = at;
@@ -192,8 +226,7 @@ std::optional<std::pair<double, int>> FairShares::next_full_link() {
   while (!heap_.empty()) {
     const auto [pushed, l] = heap_.front();
     if (filling(l).moving == 0) {
-      std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
-      heap_.pop_back();
+      drop_first(heap_);
       continue;
     }
     double level = filling(l).left / filling(l).moving_weight;
@@ -201,9 +234,8 @@ std::optional<std::pair<double, int>> FairShares::next_full_link() {
       level = exact_level(l);
       if (level <= pushed * (1 + kSameLevel)) return std::pair(level, l);
     }
-    std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
-    heap_.back().first = level;
-    std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
+    heap_.front().first = level;
+    sink_first(heap_);
   }
   return std::nullopt;
 }

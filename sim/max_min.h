@@ -21,11 +21,9 @@
 // on; and of these only such as are at least as fast as the flow that came or went, since until all
 // rates have risen to its own nothing differs. The others keep their rates.
 
-#include <array>
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -86,11 +84,13 @@ class FairShares {
     double moving_weight = 0;
     int moving = 0;
   };
-  /// A flow's uses, by themselves and small where they are few: filling meets flows in no order.
-  struct alignas(32) Few {
-    std::array<LinkUse, 2> uses{};
-    static constexpr int kNone = -1;  // In place of the second's link.
-    static constexpr int kMany = -2;  // In place of the first's: see many_.
+  /// The links of a flow that has one or two, each with weight 1: small, for filling meets flows in no
+  /// order.
+  struct Few {
+    int first = kMany;
+    int second = kNone;
+    static constexpr int kNone = -1;
+    static constexpr int kMany = -2;  // In place of the first: see uses().
   };
   /// What filling asks of every flow that it meets.
   struct Brief {
@@ -106,12 +106,7 @@ class FairShares {
 
   Link& link(int l) { return links_[static_cast<std::size_t>(l)]; }
   Filling& filling(int l) { return filling_[static_cast<std::size_t>(l)]; }
-  std::span<const LinkUse> uses(int f) const {
-    const auto& few = few_[static_cast<std::size_t>(f)].uses;
-    if (few[0].link == Few::kMany) return *many_[static_cast<std::size_t>(f)];
-    if (few[0].link == Few::kNone) return {};
-    return {few.data(), few[1].link == Few::kNone ? 1U : 2U};
-  }
+  const std::vector<LinkUse>& uses(int f) const { return *uses_[static_cast<std::size_t>(f)]; }
   Brief& brief(int f) { return briefs_[static_cast<std::size_t>(f)]; }
   bool moves(int f) const { return briefs_[static_cast<std::size_t>(f)].stopped != round_; }
 
@@ -123,6 +118,7 @@ class FairShares {
   void fill_up(int link, double level);
   void fill();
   void stop(int flow, double rate, int at);
+  void take_off(int link, double weight, double rate);
   std::optional<std::pair<double, int>> next_full_link();
   double exact_level(int link) const;
   void check_capacities() const;
@@ -133,7 +129,7 @@ class FairShares {
   LinkIslands islands_;
   std::vector<std::uint32_t> island_seen_;  // By name.
   std::vector<Few> few_;                    // By flow, as are the next three.
-  std::vector<const std::vector<LinkUse>*> many_;
+  std::vector<const std::vector<LinkUse>*> uses_;
   std::vector<Brief> briefs_;                 // By flow.
   std::vector<std::optional<double>> bound_;  // By flow.
   std::vector<int> touched_;                  // Links whose flows have changed.
