@@ -78,6 +78,11 @@ std::string_view dtype_name(DType dtype) {
 
 // One normalisation stands outside the layers: after the last one (GPT-2, Llama), or after the
 // embedding where layers normalise their residual (BERT).
+std::int64_t active_parameter_count(const Transformer& t) {
+  return parameter_count(t) -
+         std::int64_t{t.layers} * (t.experts - t.experts_per_token) * feed_forward_parameters(t);
+}
+
 std::int64_t parameter_count(const Transformer& t) {
   const std::int64_t positions = t.position == PositionKind::Learned ? t.max_positions : 0;
   const std::int64_t embedding = (t.vocab + positions + t.token_types) * std::int64_t{t.hidden};

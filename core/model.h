@@ -83,6 +83,8 @@ struct Model {
   std::optional<ClickThrough> click_through;
 };
 
+/// Parameters that compute on one token: of each layer's experts only experts_per_token.
+std::int64_t active_parameter_count(const Transformer&);
 /// Trainable parameters; for GPT-2 124,439,808 and Llama 3 8B 8,030,261,248.
 std::int64_t parameter_count(const Transformer&);
 std::int64_t parameter_count(const ClickThrough&);

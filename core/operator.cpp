@@ -215,6 +215,48 @@ struct Counter {
   Work operator()(const CopyColumns& o) const {
     return make_work(0, 0, 2.0 * product(o.rows, o.count) * e);
   }
+  // Each choice: a comparison with every logit; of the chosen −, exp, Σ, ÷.
+  Work operator()(const ChooseExperts& o) const {
+    const double chosen = product(o.rows, o.per_token);
+    const double logits = product(o.rows, o.experts);
+    return make_work(0, logits * o.per_token + 4.0 * chosen, (logits + chosen) * e + chosen * kIdBytes);
+  }
+  Work operator()(const ChooseExpertsGrad& o) const {
+    const double chosen = product(o.rows, o.per_token);
+    return make_work(0, 4.0 * chosen,
+                     (product(o.rows, o.experts) + 2.0 * chosen) * e + chosen * kIdBytes);
+  }
+  // Rows, slots and places.
+  template <class Op>
+  double moved(const Op& o) const {
+    return (product(o.rows, o.width) + product(o.experts, o.capacity, o.width)) * e +
+           product(o.rows, o.per_token) * kIdBytes;
+  }
+  Work operator()(const Dispatch& o) const { return make_work(0, 0, moved(o)); }
+  Work operator()(const DispatchGrad& o) const {
+    return make_work(0, product(o.rows, o.per_token, o.width), moved(o));
+  }
+  Work operator()(const Combine& o) const {
+    return make_work(0, 2.0 * product(o.rows, o.per_token, o.width),
+                     moved(o) + product(o.rows, o.per_token) * e);
+  }
+  // A product for the slot, a product and a sum for the weight; slots are read and written.
+  Work operator()(const CombineGrad& o) const {
+    return make_work(0, 3.0 * product(o.rows, o.per_token, o.width),
+                     moved(o) + (product(o.experts, o.capacity, o.width) +
+                                 2.0 * product(o.rows, o.per_token)) *
+                                    e);
+  }
+  template <class Op>
+  Work grouped(const Op& o, double weights) const {
+    const double moved = product(o.rows, o.in) + product(o.rows, o.out) + weights;
+    return make_work(2.0 * product(o.groups, o.rows, o.out, o.in), 0, o.groups * moved * e);
+  }
+  Work operator()(const GroupedLinear& o) const { return grouped(o, product(o.out, o.in)); }
+  Work operator()(const GroupedLinearInputGrad& o) const { return grouped(o, product(o.out, o.in)); }
+  Work operator()(const GroupedLinearWeightGrad& o) const {
+    return grouped(o, 2.0 * product(o.out, o.in));
+  }
   Work operator()(const Activate& o) const {
     const double y = product(o.rows, o.width);
     return make_work(0, activation_flops(o.kind).forward * y, y * (input_width(o.kind) + 1.0) * e);
@@ -353,6 +395,15 @@ constexpr std::array<std::string_view, std::variant_size_v<Operator>> kNames = {
     "ring_attention",
     "ring_attention_grad",
     "copy_columns",
+    "choose_experts",
+    "choose_experts_grad",
+    "dispatch",
+    "dispatch_grad",
+    "combine",
+    "combine_grad",
+    "grouped_linear",
+    "grouped_linear_input_grad",
+    "grouped_linear_weight_grad",
     "activate",
     "activate_grad",
     "add",
@@ -402,6 +453,15 @@ std::vector<MatmulShape> matmuls_of(const Operator& op) {
   }
   if (const auto* weight = std::get_if<LinearWeightGrad>(&op)) {
     return {{.m = weight->out, .n = weight->in, .k = weight->rows}};
+  }
+  if (const auto* forward = std::get_if<GroupedLinear>(&op)) {
+    return {{.m = forward->groups * forward->rows, .n = forward->out, .k = forward->in}};
+  }
+  if (const auto* input = std::get_if<GroupedLinearInputGrad>(&op)) {
+    return {{.m = input->groups * input->rows, .n = input->in, .k = input->out}};
+  }
+  if (const auto* weight = std::get_if<GroupedLinearWeightGrad>(&op)) {
+    return {{.m = weight->groups * weight->out, .n = weight->in, .k = weight->rows}};
   }
   // Plain attention: one product per sequence and head, all at once.
   const auto batched = [](const auto& o) { return o.sequences * o.sequence * o.heads; };

@@ -5,10 +5,12 @@
 // engine does not decide.
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <variant>
 #include <vector>
 
+#include "core/ids.h"
 #include "core/job.h"
 #include "core/model.h"
 #include "core/units.h"
@@ -188,6 +190,70 @@ struct CopyColumns {
   std::int64_t rows, from_width, from, to_width, to, count;
 };
 
+// Experts. Of each row the router's `per_token` largest logits choose as many experts, whose outputs
+// are summed with the softmax of those logits as weights. Rows go to slots: each expert has `capacity`
+// of them, filled by all rows' first choices in the order of the rows, then by their second ones, ...;
+// a choice that finds its expert full is dropped. slots F[experts, capacity, width].
+// Source: Lepikhin et al., GShard, arXiv 2006.16668, section 2.2 (capacity); Jiang et al., Mixtral of
+// Experts, arXiv 2401.04088, section 2.1 (softmax over the chosen).
+
+/// reads: logits F[rows, experts]. writes: weights F[rows, per_token], places I32[rows, per_token]:
+/// expert · capacity + slot, or −1 − expert where the choice is dropped.
+struct ChooseExperts {
+  std::int64_t rows;
+  int experts, per_token;
+  std::int64_t capacity;
+};
+/// dlogits = weight · (dweight − Σ weight · dweight) of the chosen, 0 of the others.
+/// reads: dweights, weights, places. writes: dlogits (=).
+struct ChooseExpertsGrad {
+  std::int64_t rows;
+  int experts, per_token;
+  std::int64_t capacity;
+};
+/// slots[place] = x[row] for each row's places; empty slots are 0. reads: x F[rows, width], places.
+/// writes: slots (=).
+struct Dispatch {
+  std::int64_t rows, width;
+  int experts, per_token;
+  std::int64_t capacity;
+};
+/// dx[row] = Σ dslots[place]. reads: dslots, places. writes: dx (=).
+struct DispatchGrad {
+  std::int64_t rows, width;
+  int experts, per_token;
+  std::int64_t capacity;
+};
+/// y[row] = Σ weight · slots[place]. reads: slots, weights, places. writes: y F[rows, width] (=).
+struct Combine {
+  std::int64_t rows, width;
+  int experts, per_token;
+  std::int64_t capacity;
+};
+/// dslots[place] = weight · dy[row], 0 elsewhere; dweight = slots[place] · dy[row], 0 if dropped.
+/// reads: dy, slots, weights, places. writes: dslots (=), dweights (=).
+struct CombineGrad {
+  std::int64_t rows, width;
+  int experts, per_token;
+  std::int64_t capacity;
+};
+/// Of each group g, as Linear: y[g] = x[g] · w[g]ᵀ; x F[groups, rows, in], w F[groups, out, in].
+/// reads: x, w. writes: y F[groups, rows, out].
+struct GroupedLinear {
+  int groups;
+  std::int64_t rows, out, in;
+};
+/// dx[g] = dy[g] · w[g]. reads: dy, w. writes: dx (=).
+struct GroupedLinearInputGrad {
+  int groups;
+  std::int64_t rows, out, in;
+};
+/// dw[g] += dy[g]ᵀ · x[g]. reads: dy, x. writes: dw.
+struct GroupedLinearWeightGrad {
+  int groups;
+  std::int64_t rows, out, in;
+};
+
 /// y = f(x), or silu(gate)·up for SwiGlu with x[rows, 2·width] = [gate ; up] per row.
 /// reads: x. writes: y[rows, width].
 struct Activate {
@@ -240,17 +306,18 @@ struct Zero {
 struct Accumulate {
   std::int64_t count;
 };
-/// Which parameters a flat range of `count` gradients or values belongs to: the p-th of `ways` ranges
-/// of `count` elements from `first` on, p being the rank's position in the sharding group.
+/// Which parameters a flat range of `count` gradients or values belongs to: the p-th range of `count`
+/// elements from `first` on, p being the rank's position in the group (0 without).
 struct ParameterSlice {
   std::int64_t first = 0;
-  int ways = 1;
+  std::optional<GroupSlot> group = {};
 };
-/// out[0] += Σ g², in double, over this rank's gradients, each parameter counted once over the
+/// out[0] += Σ g² / copies, in double, over this rank's gradients, each parameter counted once over the
 /// model group (ParameterTensor::counted). reads: gradients. writes: out F[1].
 struct SquaredNorm {
   std::int64_t count;
   ParameterSlice slice = {};
+  int copies = 1;  ///< Ranks of the model group that hold these very gradients.
 };
 /// norm = √(sum[0]); writes: statistics F[2] = (norm, min(1, clip/(norm + 1e-6)) or 1 without
 /// clip). reads: sum. The 1e-6 is torch.nn.utils.clip_grad_norm_'s.
@@ -343,8 +410,9 @@ using Operator =
     std::variant<LoadTokens, Embed, EmbedGrad, Linear, LinearInputGrad, LinearWeightGrad, Normalize,
                  NormalizeGrad, Rotate, Attention, AttentionGrad, AttentionScores, Softmax,
                  AttentionContext, AttentionContextGrad, SoftmaxGrad, AttentionScoresGrad,
-                 DealHeads, JoinSequences, RingAttention, RingAttentionGrad, CopyColumns, Activate,
-                 ActivateGrad, Add, BiasGrad, CrossEntropyStatistics, CrossEntropyGrad, Zero,
+                 DealHeads, JoinSequences, RingAttention, RingAttentionGrad, CopyColumns, ChooseExperts,
+                 ChooseExpertsGrad, Dispatch, DispatchGrad, Combine, CombineGrad, GroupedLinear,
+                 GroupedLinearInputGrad, GroupedLinearWeightGrad, Activate, ActivateGrad, Add, BiasGrad, CrossEntropyStatistics, CrossEntropyGrad, Zero,
                  Accumulate, SquaredNorm, ClipFactor, OptimizerUpdate, LoadSamples, UniqueKeys,
                  GatherRows, SumRowGrads, Interact, InteractGrad, LogisticLoss, SumPushedRows,
                  UpdateTable>;
@@ -364,7 +432,8 @@ struct Work {
 /// Work of an operator whose floating-point elements have `element_bytes` bytes.
 Work work_of(const Operator&, int element_bytes);
 
-/// m, n, k of the matrix products that an operator is (plain attention's per head taken together);
+/// m, n, k of the matrix products that an operator is (plain attention's per head, and those of all
+/// groups, taken together);
 /// empty for the others.
 struct MatmulShape {
   std::int64_t m, n, k;

@@ -19,6 +19,7 @@ std::string describe_dense(const DensePlan& d) {
     if (d.context_method == ContextMethod::AllToAll) text += "a2a";
   }
   if (d.expert > 1) text += fmt::format(" ep{}", d.expert);
+  if (d.expert_tensor > 1) text += fmt::format(" etp{}", d.expert_tensor);
   if (d.sequence_parallel) text += " sp";
   text += fmt::format(" mb{} {}", d.microbatch, schedule_name(d.schedule));
   if (d.virtual_stages > 1) text += fmt::format(" v{}", d.virtual_stages);

@@ -43,16 +43,27 @@ struct PassTimes {
   auto operator<=>(const PassTimes&) const = default;
 };
 
-/// Collective part. The product of the degrees of data, sharding, pipeline, context and tensor
+/// Collective part. The product of the degrees of data, sharding, expert, pipeline, context and tensor
 /// parallelism is the number of devices.
+///
+/// Experts. Ranks along the expert axis see different samples, like data ways, but hold different
+/// experts of each layer; all else of a layer is the same on them. With expert_tensor = 1 the ranks of a
+/// tensor group hold different experts too, instead of a part of each: what others call an expert
+/// degree is then expert · tensor here. What those call the data degree is data · sharding · expert.
 struct DensePlan {
   int data = 1;      ///< Replicas whose gradients are all-reduced (outside sharding).
-  int sharding = 1;  ///< Data-parallel ranks that share the optimizer state (ZeRO group size).
+  /// Data-parallel ranks that share the optimizer state (ZeRO group size); of what is no expert's the
+  /// expert axis' ranks do too.
+  int sharding = 1;
   int sharding_stage = 0;  ///< 0 (sharding = 1) or ZeRO stage 1, 2, 3.
   int tensor = 1;
   int pipeline = 1;
   int context = 1;
-  int expert = 1;  ///< Divides data · sharding.
+  int expert = 1;
+  int expert_tensor = 1;  ///< Ranks that share each expert's products: 1, or tensor.
+  /// Slots of an expert over an even share of the rows: the load imbalance that has room.
+  /// 1.25: Fedus et al., Switch Transformers, arXiv 2101.03961, section 2.2.
+  double expert_capacity = 1.25;
   bool sequence_parallel = false;
   int virtual_stages = 1;                  ///< Model chunks per device (Interleaved).
   std::vector<int> layers_per_stage = {};  ///< pipeline · virtual_stages entries, in model order.
@@ -73,9 +84,13 @@ struct DensePlan {
   /// From neighbouring ranks outwards.
   std::vector<Axis> axis_order = {Axis::Tensor, Axis::Sharding, Axis::Pipeline, Axis::Data};
 
-  /// Ranks that see different samples: data · sharding.
-  int data_ways() const { return data * sharding; }
-  int devices() const { return data * sharding * pipeline * context * tensor; }
+  /// Ranks that see different samples.
+  int data_ways() const { return data * sharding * expert; }
+  int devices() const { return data_ways() * pipeline * context * tensor; }
+  /// Ranks that share the optimizer's state of what every expert rank holds.
+  int shared_sharding() const { return sharding_stage > 0 ? sharding * expert : 1; }
+  /// Ranks that hold the different experts of a layer.
+  int expert_ways() const { return expert * (tensor / expert_tensor); }
   auto operator<=>(const DensePlan&) const = default;
 };
 

@@ -14,6 +14,8 @@ std::string_view stream_name(Stream stream) {
       return "tensor";
     case Stream::Context:
       return "context";
+    case Stream::Expert:
+      return "expert";
     case Stream::SendContext:
       return "send context";
     case Stream::ReceiveContext:
@@ -130,10 +132,16 @@ std::string_view group_kind_name(GroupKind kind) {
       return "tensor";
     case GroupKind::Context:
       return "context";
+    case GroupKind::Expert:
+      return "expert";
     case GroupKind::Data:
       return "data";
     case GroupKind::Sharding:
       return "sharding";
+    case GroupKind::ExpertData:
+      return "expert data";
+    case GroupKind::ExpertSharding:
+      return "expert sharding";
     case GroupKind::Model:
       return "model";
     case GroupKind::World:

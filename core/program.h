@@ -46,6 +46,7 @@ enum class Stream {
   Compute,
   Tensor,       ///< Tensor-parallel collectives.
   Context,      ///< All-to-all between the ranks that share a sequence.
+  Expert,       ///< Rows on their way to their experts and back.
   SendContext,  ///< Keys and values on their way round them.
   ReceiveContext,
   SendActivation,
@@ -58,7 +59,7 @@ enum class Stream {
   Serve,            ///< A server's answers and updates.
   Host              ///< Reading data.
 };
-inline constexpr int kStreams = 14;
+inline constexpr int kStreams = 15;
 std::string_view stream_name(Stream);
 
 enum class Pass { Load, Forward, Recompute, Backward, WeightGrad, OptimizerStep, Serve };
@@ -227,6 +228,8 @@ enum class Counted {
 /// One named tensor within the flat parameter buffer (and, at the same offset, the gradients).
 struct ParameterTensor {
   std::string name;  ///< Hugging Face name, "model.layers.0.mlp.up_proj.weight".
+  /// Which of this rank's experts it belongs to; the name has "{}" for the model's number of it.
+  std::optional<int> expert;
   std::vector<std::int64_t> global_shape;  ///< Of the whole tensor, rows = outputs.
   std::vector<std::int64_t> local_shape;   ///< Of this rank's part.
   std::int64_t offset = 0;                 ///< First element within the parameter buffer.
@@ -249,6 +252,12 @@ struct ParameterRange {
   std::int64_t count = 0;
 };
 
+/// A range of which a rank holds the part of its position in a group.
+struct ShardedRange {
+  ParameterRange range;
+  std::optional<GroupSlot> group;  ///< Absent: of one rank, which holds all.
+};
+
 /// Where a piece of the parameters that is reduced and updated at once begins: among the parameters,
 /// in the buffer of gradients, and in the buffer of values.
 struct BucketPlace {
@@ -260,12 +269,14 @@ struct BucketPlace {
 struct Parameters {
   std::vector<ParameterTensor> tensors;
   std::vector<BucketPlace> buckets;  ///< In the order of the parameters; of a transformer's stage.
-  /// Where the values are sharded (ZeRO stage 3): `values` holds, of each of these ranges in turn,
-  /// only this rank's equal part by its position in Role::sharding_group. Empty: all of them.
-  std::vector<ParameterRange> sharded;
+  /// Where values are sharded (ZeRO stage 3): `values` holds, of each of these ranges in turn, only
+  /// this rank's equal part (all of it without a group). Empty: nothing is sharded.
+  std::vector<ShardedRange> sharded;
   std::int64_t elements = 0;  ///< Of the flat buffer, padded so that every slice is equal.
-  /// Of a transformer's stage: the first element of each of its layers, and the end of the last.
-  std::vector<std::int64_t> layer_bounds;
+  /// Of a transformer's stage: the first element of each of its layers, and the end of the last; of
+  /// each layer's experts, where it has any.
+  std::vector<std::int64_t> layer_bounds, expert_bounds;
+  int experts = 0;  ///< Of a layer, on this rank.
   std::optional<BufferId> values;
   std::optional<BufferId> gradients;
   std::vector<BufferId> optimizer_state;
@@ -301,7 +312,19 @@ struct EmbeddingShard {
 };
 
 /// What kind of ranks a group slot or a peer slot of a role stands for (for messages and reports).
-enum class GroupKind { Tensor, Context, Data, Sharding, Model, World, TiedEmbedding, Servers };
+enum class GroupKind {
+  Tensor,
+  Context,
+  Expert,  ///< Hold the different experts of a layer.
+  Data,
+  Sharding,
+  ExpertData,      ///< What Data and Sharding are to the parameters of experts.
+  ExpertSharding,
+  Model,
+  World,
+  TiedEmbedding,
+  Servers
+};
 std::string_view group_kind_name(GroupKind);
 
 struct Role {
@@ -313,8 +336,8 @@ struct Role {
   std::vector<GroupKind> group_slots;
   int peer_slots = 0;
   std::optional<GroupSlot> tensor_group;  ///< Whose position selects this rank's part of a tensor.
-  std::optional<GroupSlot> sharding_group;  ///< Whose position selects this rank's slices.
-  std::optional<GroupSlot> context_group;   ///< Whose position selects this rank's SequencePart.
+  std::optional<GroupSlot> expert_group;   ///< Whose position selects this rank's experts.
+  std::optional<GroupSlot> context_group;  ///< Whose position selects this rank's SequencePart.
   std::optional<BufferId> loss;         ///< F[1] with the step's global loss when the step ends.
   std::optional<BufferId> norm;         ///< F[2] (gradient norm, clip factor).
   std::optional<EmbeddingShard> shard;  ///< Of a server (RankBinding::server says which).

@@ -28,6 +28,8 @@ std::string_view span_kind_name(SpanKind kind) {
       return "tensor communication";
     case SpanKind::ContextCommunication:
       return "context communication";
+    case SpanKind::ExpertCommunication:
+      return "expert communication";
     case SpanKind::PipelineCommunication:
       return "pipeline communication";
     case SpanKind::ParameterGather:
@@ -46,6 +48,7 @@ bool is_communication(SpanKind kind) {
   switch (kind) {
     case SpanKind::TensorCommunication:
     case SpanKind::ContextCommunication:
+    case SpanKind::ExpertCommunication:
     case SpanKind::PipelineCommunication:
     case SpanKind::ParameterGather:
     case SpanKind::DataCommunication:
@@ -71,6 +74,8 @@ SpanKind communication_kind(Stream stream) {
     case Stream::SendContext:
     case Stream::ReceiveContext:
       return SpanKind::ContextCommunication;
+    case Stream::Expert:
+      return SpanKind::ExpertCommunication;
     case Stream::SendActivation:
     case Stream::ReceiveActivation:
     case Stream::SendGradient:

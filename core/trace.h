@@ -23,13 +23,14 @@ enum class SpanKind {
   OptimizerStep,
   TensorCommunication,    ///< Within a tensor group, for a layer's products.
   ContextCommunication,   ///< Between the ranks that share a sequence, for its attention.
+  ExpertCommunication,    ///< Rows to the ranks that hold their experts, and back.
   PipelineCommunication,  ///< Activations and gradients between stages.
   ParameterGather,        ///< Parameters just before they are used (ZeRO stage 3).
   DataCommunication,      ///< Gradients reduced, updated parameters gathered, scalars of the step.
   ParameterServer,
   Serve
 };
-inline constexpr int kSpanKinds = 13;
+inline constexpr int kSpanKinds = 14;
 std::string_view span_kind_name(SpanKind);
 bool is_communication(SpanKind);
 

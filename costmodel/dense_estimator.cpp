@@ -61,13 +61,14 @@ std::vector<int> DenseEstimator::devices_of_stages(const core::DensePlan& plan) 
 }
 
 bool DenseEstimator::slices_evenly(int tensor, int sharding) const {
+  if (has_experts()) return sharding == 1;  // Their slices and the others' are shared by other ranks.
   const std::int64_t unit = even_slices_.of(tensor, [&] {
     std::int64_t common = 0;
     for (const auto& [first, last] : {std::pair(true, true), {true, false}, {false, true}}) {
       const core::StageSlice slice{{{0, 1}}, first, last, tensor, 1};
-      for (const core::ParameterRange& part :
+      for (const core::ParameterPart& part :
            core::stage_parameters(*model_.transformer, slice).parts) {
-        common = std::gcd(common, part.count);
+        common = std::gcd(common, part.range.count);
       }
     }
     return common;
@@ -104,7 +105,7 @@ DenseEstimator::PassesQuestion DenseEstimator::passes_question(const core::Dense
 
 const PlanGroups& DenseEstimator::groups_of_passes(const core::DensePlan& plan,
                                                    const PassesQuestion& question) const {
-  const PlanGroups groups = group_costs_.within_stage(plan, core::dense_groups(*question.alone));
+  const PlanGroups groups = group_costs_.within_stage(plan, core::dense_groups(*question.alone, has_experts()));
   return groups_of_passes_.of(groups, [&] { return groups; });
 }
 
@@ -204,7 +205,7 @@ std::vector<int> DenseEstimator::balanced_layers(const core::DensePlan& plan) co
   core::DensePlan one = plan;
   one.microbatch = 1;
   one.sequence_parallel = false;
-  one.data = plan.data_ways();
+  one.data = plan.data_ways() / plan.expert;
   one.sharding = 1;
   one.sharding_stage = 0;
   std::vector<int> devices = devices_of_stages(plan);
@@ -253,7 +254,7 @@ std::vector<Bytes> DenseEstimator::persistent(const core::DensePlan& plan) const
 
 PlanSteps DenseEstimator::steps(const core::DensePlan& plan) const {
   PlanSteps result;
-  const PlanGroups groups = group_costs_.of(plan);
+  const PlanGroups groups = group_costs_.of(plan, has_experts());
   if (plan.tensor > 1 && !plan.sequence_parallel) {
     result.tensor = groups.of(core::GroupKind::Tensor);
   }

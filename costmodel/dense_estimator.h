@@ -195,6 +195,8 @@ class DenseEstimator {
   std::vector<core::Device> kinds_;  ///< Fastest first.
   double ranks_per_core_ = 1.0;      ///< CPU ranks that share one core; 1 where each has its own.
   FabricCost fabric_;
+  bool has_experts() const { return model_.transformer->experts > 1; }
+
   GroupCosts group_costs_;
 
   using Place = std::pair<core::DensePlan, StagePlace>;

@@ -104,6 +104,7 @@ Estimate DenseEstimator::add_up(const core::DensePlan& plan, const PlanPasses& a
   };
   term(TimeTerm::TensorCommunication) = waits(&Waits::tensor);
   term(TimeTerm::ContextCommunication) = waits(&Waits::context);
+  term(TimeTerm::ExpertCommunication) = waits(&Waits::expert);
   term(TimeTerm::ParameterGather) = waits(&Waits::gather);
   term(TimeTerm::PipelineBubble) = without_messages - begin - slowest_passes * m;
   term(TimeTerm::PipelineCommunication) = pipeline_time - without_messages;
@@ -128,7 +129,7 @@ void add_rates(Estimate& estimate, const core::Device& device, const core::Job& 
   estimate.bubble_share = std::max(0.0, share(TimeTerm::PipelineBubble));  // Rounding.
   estimate.communication_share =
       share(TimeTerm::TensorCommunication) + share(TimeTerm::ContextCommunication) +
-      share(TimeTerm::ParameterGather) + share(TimeTerm::PipelineCommunication) +
+      share(TimeTerm::ExpertCommunication) + share(TimeTerm::ParameterGather) + share(TimeTerm::PipelineCommunication) +
       share(TimeTerm::GradientCommunication) + share(TimeTerm::ParameterServer);
   estimate.scaling_efficiency =
       estimate.samples_per_second / (estimate.speed_of_one * estimate.devices);

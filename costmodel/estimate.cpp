@@ -19,6 +19,8 @@ std::string_view time_term_name(TimeTerm term) {
       return "tensor communication";
     case TimeTerm::ContextCommunication:
       return "context communication";
+    case TimeTerm::ExpertCommunication:
+      return "expert communication";
     case TimeTerm::ParameterGather:
       return "parameter gather";
     case TimeTerm::PipelineBubble:
@@ -52,7 +54,7 @@ Outcome estimate(const core::Plan& plan, const core::Model& model, const core::C
 }
 
 double model_flops_per_token(const core::Transformer& model, int sequence) {
-  double matrix_parameters = static_cast<double>(core::parameter_count(model));
+  double matrix_parameters = static_cast<double>(core::active_parameter_count(model));
   const double lookups = (model.tied_embeddings ? 0.0 : 1.0) * model.vocab +
                          (model.position == core::PositionKind::Learned ? model.max_positions : 0);
   matrix_parameters -= lookups * model.hidden;

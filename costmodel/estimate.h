@@ -34,6 +34,7 @@ enum class TimeTerm {
   // Exposed: a pass's compute stream waits for
   TensorCommunication,    ///< the tensor group,
   ContextCommunication,   ///< the ranks that share its sequences,
+  ExpertCommunication,    ///< the ranks that hold the experts of its rows,
   ParameterGather,        ///< parameters gathered just before they are used (ZeRO stage 3).
   PipelineBubble,         ///< Waiting for other stages, were messages free.
   PipelineCommunication,  ///< What messages between stages add.
@@ -43,7 +44,7 @@ enum class TimeTerm {
   ParameterServer,        ///< Exposed: pulls, pushes and the servers' updates.
   Load                    ///< Exposed: reading samples, finding unique keys.
 };
-inline constexpr int kTimeTerms = 12;
+inline constexpr int kTimeTerms = 13;
 std::string_view time_term_name(TimeTerm);
 using TimeByTerm = std::array<core::Seconds, kTimeTerms>;
 

@@ -258,6 +258,17 @@ std::string optimizer_text(const Context& c) {
       slice_text(c, 2), slice_text(c, 1));
 }
 
+std::string expert_text(const Context& c) {
+  if (!c.is_dense() || c.dense().expert_ways() == 1) return "no expert parallelism";
+  const core::DensePlan& d = c.dense();
+  const bool again = d.recompute == Recompute::Full;
+  return fmt::format(
+      "2 all-to-alls per layer forward and 2 backward{} over the {} devices that hold its experts, "
+      "each of {:g} times an even share of the rows, {}, {}; only what compute does not hide",
+      again ? ", 2 more where it is recomputed," : "", d.expert_ways(), d.expert_capacity,
+      links_text(c, Axis::Expert), library_text(c.fabric));
+}
+
 std::string server_text(const Context& c) {
   if (c.is_dense()) return "no parameter server";
   return fmt::format(
@@ -278,6 +289,8 @@ std::string time_text(TimeTerm term, const Context& c) {
       return tensor_text(c);
     case TimeTerm::ContextCommunication:
       return context_text(c);
+    case TimeTerm::ExpertCommunication:
+      return expert_text(c);
     case TimeTerm::ParameterGather:
       return gather_text(c);
     case TimeTerm::PipelineBubble:

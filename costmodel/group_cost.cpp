@@ -25,6 +25,9 @@ bool crosses_stages(GroupKind kind) {
       return true;
     case GroupKind::Tensor:
     case GroupKind::Context:
+    case GroupKind::Expert:
+    case GroupKind::ExpertData:
+    case GroupKind::ExpertSharding:
     case GroupKind::Data:
     case GroupKind::Sharding:
     case GroupKind::Servers:
@@ -86,10 +89,10 @@ PlanGroups GroupCosts::within_stage(const core::DensePlan& plan,
   return costs;
 }
 
-PlanGroups GroupCosts::of(const core::DensePlan& plan) const {
+PlanGroups GroupCosts::of(const core::DensePlan& plan, bool experts) const {
   const core::RankGrid grid(plan);
   PlanGroups groups;
-  for (const core::DenseGroup& group : core::dense_groups(plan)) {
+  for (const core::DenseGroup& group : core::dense_groups(plan, experts)) {
     groups.add(group.kind, cost(grid, group.axes));
   }
   if (plan.pipeline > 1) {

@@ -47,7 +47,8 @@ class GroupCosts {
   explicit GroupCosts(const core::Cluster& cluster) : cluster_(cluster) {}
 
   /// The groups of rank 0, that of tied embeddings (the first and the last stage) among them.
-  PlanGroups of(const core::DensePlan&) const;
+  /// @param experts  The model has any.
+  PlanGroups of(const core::DensePlan&, bool experts = false) const;
   /// Those of `groups` that lie within a stage.
   PlanGroups within_stage(const core::DensePlan&,
                           const std::vector<core::DenseGroup>& groups) const;

@@ -77,7 +77,9 @@ int fewest_ways(int degree) {
 }
 
 StagePart part_at(const core::Parameters& parameters, std::int64_t first) {
-  const std::vector<std::int64_t>& bounds = parameters.layer_bounds;
+  const std::vector<std::int64_t>& experts = parameters.expert_bounds;
+  const bool in_experts = !experts.empty() && first >= experts.front();
+  const std::vector<std::int64_t>& bounds = in_experts ? experts : parameters.layer_bounds;
   const auto after = std::upper_bound(bounds.begin(), bounds.end(), first);
   if (after == bounds.begin()) return {StagePart::Kind::Embedding, 0};
   if (after == bounds.end()) return {StagePart::Kind::Head, 0};

@@ -110,6 +110,7 @@ core::Operator with_rows_times(core::Operator op, int times) {
         if constexpr (requires { o.rows; }) o.rows *= times;
         if constexpr (requires { o.tokens; }) o.tokens *= times;
         if constexpr (requires { o.sequences; }) o.sequences *= times;
+        if constexpr (requires { o.capacity; }) o.capacity *= times;
       },
       op);
   return op;

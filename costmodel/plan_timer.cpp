@@ -11,10 +11,12 @@ using core::Axis;
 using core::Bytes;
 using core::Seconds;
 
-/// Whether tensor and context groups lie within the groups of all other axes, so that these do not
-/// move them.
+/// Whether tensor, context and expert groups lie within the groups of all other axes, so that these do
+/// not move them.
 bool innermost(const core::DensePlan& plan) {
-  const auto inner = [](Axis axis) { return axis == Axis::Tensor || axis == Axis::Context; };
+  const auto inner = [](Axis axis) {
+    return axis == Axis::Tensor || axis == Axis::Context || axis == Axis::Expert;
+  };
   const auto outer = std::find_if_not(plan.axis_order.begin(), plan.axis_order.end(), inner);
   return std::none_of(outer, plan.axis_order.end(), inner);
 }

@@ -44,6 +44,7 @@ PassTime pass_time(const Timings& timings, std::size_t pass) {
           .recompute = of(&PassTiming::recompute),
           .waits = {.tensor = waits(core::SpanKind::TensorCommunication),
                     .context = waits(core::SpanKind::ContextCommunication),
+                    .expert = waits(core::SpanKind::ExpertCommunication),
                     .gather = waits(core::SpanKind::ParameterGather),
                     .data = waits(core::SpanKind::DataCommunication)}};
 }
@@ -230,6 +231,7 @@ core::DensePlan passes_alone(const core::DensePlan& plan) {
 core::DensePlan passes_structure_alone(const core::DensePlan& plan) {
   core::DensePlan alone = passes_alone(plan);
   alone.tensor = fewest_ways(plan.tensor);
+  if (plan.expert_tensor > 1) alone.expert_tensor = alone.tensor;
   alone.sharding = fewest_ways(alone.sharding);
   return alone;
 }

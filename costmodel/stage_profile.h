@@ -56,7 +56,7 @@ struct Makespan {
 /// How long a pass's compute stream waits, by what it waits for: of all instructions that one of the
 /// compute stream waits for, the one that ends last.
 struct Waits {
-  AffineSeconds tensor, context, gather, data;
+  AffineSeconds tensor, context, expert, gather, data;
 };
 
 /// A pass of one microbatch.

@@ -45,6 +45,7 @@ core::DensePlan step_structure_alone(const core::DensePlan& plan) {
   alone.schedule = order_free(plan.schedule);
   if (lowered_in_full(plan)) return alone;  // Which layers are joined depends on their size.
   alone.tensor = fewest_ways(plan.tensor);
+  if (plan.expert_tensor > 1) alone.expert_tensor = alone.tensor;
   alone.sharding = fewest_ways(plan.sharding);
   return alone;
 }

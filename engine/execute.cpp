@@ -125,9 +125,7 @@ void check_inputs(const core::Program& program, const core::Job& job,
   const auto path = weights_file(job, options);
   if (!path) return;
   const SafetensorsFile file(*path);
-  for (const core::Role& role : program.roles) {
-    if (role.parameters.values) check_weights(role.parameters, file);
-  }
+  check_weights(program, file);
   if (program.embedding) Store::check(*program.embedding, file);
 }
 

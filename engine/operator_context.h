@@ -31,7 +31,6 @@ struct OperatorContext {
   Workspace& workspace;
   int tensor_position = 0;    ///< Of this rank within its role's tensor group.
   int context_position = 0;   ///< Within its context group.
-  int sharding_position = 0;  ///< Within its sharding group.
   DataSources data;
   int step = 0;
   std::optional<int> microbatch;

@@ -14,31 +14,7 @@ namespace {
 // that the dependencies allow can happen.
 constexpr double kLongestDelay = 200e-6;
 
-int position(const core::Program& program, core::Rank rank,
-             const std::optional<core::GroupSlot>& slot) {
-  if (!slot) return 0;
-  const core::GroupId group = program.ranks[rank.index()].groups[slot->index()];
-  return core::position_in(program.groups[group.index()], rank);
-}
-
 }  // namespace
-
-int tensor_position(const core::Program& program, core::Rank rank) {
-  return position(program, rank, program.role_of(rank).tensor_group);
-}
-int context_position(const core::Program& program, core::Rank rank) {
-  return position(program, rank, program.role_of(rank).context_group);
-}
-int sharding_position(const core::Program& program, core::Rank rank) {
-  return position(program, rank, program.role_of(rank).sharding_group);
-}
-
-int sharding_ways(const core::Program& program, core::Rank rank) {
-  const auto& slot = program.role_of(rank).sharding_group;
-  if (!slot) return 1;
-  const core::GroupId group = program.ranks[rank.index()].groups[slot->index()];
-  return static_cast<int>(program.groups[group.index()].members.size());
-}
 
 void RankInterpreter::take_records(std::vector<InstructionRecord>& records,
                                    std::vector<MemorySample>& memory) {
@@ -54,9 +30,6 @@ RankInterpreter::RankInterpreter(const core::Program& program, const core::Job& 
       communicator_(communicator),
       options_(options),
       pool_(program_, options.poison) {
-  tensor_position_ = engine::tensor_position(program, rank);
-  context_position_ = engine::context_position(program, rank);
-  sharding_position_ = engine::sharding_position(program, rank);
   for (const FlatInstruction& flat : program_.instructions) initial_waits_.push_back(flat.waits);
   if (options_.delay_seed) {
     random_.seed(*options_.delay_seed * 1000003U + static_cast<std::uint64_t>(rank.value));
@@ -207,9 +180,8 @@ OperatorContext RankInterpreter::context_of(const FlatInstruction& flat, const S
   return {.program = program_,
           .job = job_,
           .workspace = workspace_,
-          .tensor_position = tensor_position_,
-          .context_position = context_position_,
-          .sharding_position = sharding_position_,
+          .tensor_position = program_.position(program_.role->tensor_group),
+          .context_position = program_.position(program_.role->context_group),
           .data = options_.data,
           .step = step_,
           .microbatch = flat.microbatch,

@@ -36,13 +36,6 @@ struct MemorySample {
   std::int64_t bytes = 0;
 };
 
-/// Position of a rank in its role's tensor, context or sharding group; 0 without one.
-int tensor_position(const core::Program&, core::Rank);
-int context_position(const core::Program&, core::Rank);
-int sharding_position(const core::Program&, core::Rank);
-/// Ranks in its sharding group; 1 without one.
-int sharding_ways(const core::Program&, core::Rank);
-
 struct InterpreterOptions {
   DataSources data{};
   bool poison = false;  ///< See BufferPool.
@@ -66,8 +59,6 @@ class RankInterpreter {
 
   const RankProgram& program() const { return program_; }
   const BufferPool& pool() const { return pool_; }
-  int tensor_position() const { return tensor_position_; }
-  int sharding_position() const { return sharding_position_; }
   /// Moves out what was recorded.
   void take_records(std::vector<InstructionRecord>&, std::vector<MemorySample>&);
   /// First element of a Run buffer.
@@ -103,9 +94,6 @@ class RankInterpreter {
   InterpreterOptions options_;
   BufferPool pool_;
   Workspace workspace_;
-  int tensor_position_ = 0;
-  int context_position_ = 0;
-  int sharding_position_ = 0;
   int step_ = 0;
   bool recording_ = false;
   std::array<StreamState, core::kStreams> streams_;

@@ -22,6 +22,12 @@ class Unroller {
     out_.binding = &program.ranks[rank.index()];
     out_.role = &program.role_of(rank);
     out_.run_slots.resize(out_.role->buffers.size());
+    for (const core::GroupId group : out_.binding->groups) {
+      const std::vector<core::Rank>& members = program.groups[group.index()].members;
+      const auto found = std::find(members.begin(), members.end(), rank);
+      std::optional<int>& position = out_.positions.emplace_back();
+      if (found != members.end()) position = static_cast<int>(found - members.begin());
+    }
   }
 
   RankProgram run() {

@@ -53,6 +53,8 @@ struct RankProgram {
   const core::Role* role = nullptr;
   const core::RankBinding* binding = nullptr;
   core::Rank rank;
+  /// Of this rank in its groups, by GroupSlot; absent where it is none of the members (of servers).
+  std::vector<std::optional<int>> positions;
   std::vector<FlatInstruction> instructions;  ///< In (call, index) order.
   std::vector<FlatOperand> operands;
   std::vector<std::int32_t> freed;
@@ -63,6 +65,10 @@ struct RankProgram {
   /// Slot of a Run buffer.
   std::vector<std::optional<std::int32_t>> run_slots;  ///< By BufferId.
 
+  /// Of this rank in a group; 0 without.
+  int position(std::optional<core::GroupSlot> slot) const {
+    return slot ? positions[slot->index()].value() : 0;
+  }
   std::span<const FlatOperand> reads(const FlatInstruction& i) const { return of(i.reads); }
   std::span<const FlatOperand> writes(const FlatInstruction& i) const { return of(i.writes); }
 

@@ -89,14 +89,15 @@ void RankRun::set_parameters(const SafetensorsFile* file) {
     whole.resize(static_cast<std::size_t>(parameters.elements));
     values = whole.data();
   }
+  const TensorPlace place = tensor_place(program_, communicator_.rank());
   if (file != nullptr) {
-    load_weights(parameters, tensor_position(), *file, values);
+    load_weights(parameters, place, *file, values);
   } else {
-    draw_weights(parameters, tensor_position(), job_.seed, values);
+    draw_weights(parameters, place, job_.seed, values);
   }
   if (whole.empty()) return;
-  cut_slices(parameters, sharding_ways(program_, communicator_.rank()),
-             interpreter_.sharding_position(), whole.data(), run_floats(*parameters.values).data());
+  cut_slices(held_parameters(program_, communicator_.rank()), whole.data(),
+             run_floats(*parameters.values).data());
 }
 
 void RankRun::set_shard(const SafetensorsFile* file) {

@@ -50,7 +50,6 @@ class RankRun {
   const float* parameters() const;
   /// The rows that the rank serves; empty for a role without.
   std::span<const float> shard_rows() const;
-  int tensor_position() const { return interpreter_.tensor_position(); }
 
  private:
   void set_weights();

@@ -10,6 +10,7 @@
 #include "engine/operators/cross_entropy.h"
 #include "engine/operators/deal_heads.h"
 #include "engine/operators/embedding.h"
+#include "engine/operators/experts.h"
 #include "engine/operators/linear.h"
 #include "engine/operators/normalize.h"
 #include "engine/operators/optimizer.h"
@@ -215,6 +216,69 @@ void run(const core::CopyColumns& op, const OperatorContext& context) {
   copy_columns(op, at.in(0, op.rows * op.from_width), at.out(0, op.rows * op.to_width));
 }
 
+template <class Op>
+std::int64_t chosen(const Op& op) {
+  return op.rows * op.per_token;
+}
+template <class Op>
+std::int64_t slot_elements(const Op& op) {
+  return op.experts * op.capacity * op.width;
+}
+
+void run(const core::ChooseExperts& op, const OperatorContext& context) {
+  const Operands at(context);
+  choose_experts(op, at.in(0, op.rows * op.experts), at.out(0, chosen(op)), at.ints_out(1, chosen(op)));
+}
+
+void run(const core::ChooseExpertsGrad& op, const OperatorContext& context) {
+  const Operands at(context);
+  choose_experts_grad(op, at.in(0, chosen(op)), at.in(1, chosen(op)), at.ints(2, chosen(op)),
+             at.out(0, op.rows * op.experts));
+}
+
+void run(const core::Dispatch& op, const OperatorContext& context) {
+  const Operands at(context);
+  dispatch(op, at.in(0, op.rows * op.width), at.ints(1, chosen(op)), at.out(0, slot_elements(op)));
+}
+
+void run(const core::DispatchGrad& op, const OperatorContext& context) {
+  const Operands at(context);
+  dispatch_grad(op, at.in(0, slot_elements(op)), at.ints(1, chosen(op)),
+                at.out(0, op.rows * op.width));
+}
+
+void run(const core::Combine& op, const OperatorContext& context) {
+  const Operands at(context);
+  combine(op, at.in(0, slot_elements(op)), at.in(1, chosen(op)), at.ints(2, chosen(op)),
+          at.out(0, op.rows * op.width));
+}
+
+void run(const core::CombineGrad& op, const OperatorContext& context) {
+  const Operands at(context);
+  combine_grad(op, at.in(0, op.rows * op.width), at.in(1, slot_elements(op)), at.in(2, chosen(op)),
+               at.ints(3, chosen(op)), at.out(0, slot_elements(op)), at.out(1, chosen(op)));
+}
+
+void run(const core::GroupedLinear& op, const OperatorContext& context) {
+  const Operands at(context);
+  grouped_linear(op, at.in(0, op.groups * op.rows * op.in), at.in(1, op.groups * op.out * op.in),
+                 at.out(0, op.groups * op.rows * op.out));
+}
+
+void run(const core::GroupedLinearInputGrad& op, const OperatorContext& context) {
+  const Operands at(context);
+  grouped_linear_input_grad(op, at.in(0, op.groups * op.rows * op.out),
+                            at.in(1, op.groups * op.out * op.in),
+                            at.out(0, op.groups * op.rows * op.in));
+}
+
+void run(const core::GroupedLinearWeightGrad& op, const OperatorContext& context) {
+  const Operands at(context);
+  grouped_linear_weight_grad(op, at.in(0, op.groups * op.rows * op.out),
+                             at.in(1, op.groups * op.rows * op.in),
+                             at.out(0, op.groups * op.out * op.in));
+}
+
 std::int64_t activation_width(core::ActivationKind kind, std::int64_t width) {
   return kind == core::ActivationKind::SwiGlu ? 2 * width : width;
 }
@@ -274,7 +338,7 @@ void run(const core::Accumulate& op, const OperatorContext& context) {
 // First parameter of this rank's slice of `count` elements.
 std::int64_t first_parameter(const core::ParameterSlice& slice, std::int64_t count,
                              const OperatorContext& context) {
-  return slice.first + (slice.ways > 1 ? context.sharding_position * count : 0);
+  return slice.first + context.program.position(slice.group) * count;
 }
 
 void run(const core::SquaredNorm& op, const OperatorContext& context) {
@@ -287,7 +351,7 @@ void run(const core::SquaredNorm& op, const OperatorContext& context) {
     sum += squared_norm(range.count, gradients + (range.first - first));
   }
   float* out = at.out(0, 1);
-  *out = static_cast<float>(static_cast<double>(*out) + sum);
+  *out = static_cast<float>(static_cast<double>(*out) + sum / op.copies);
 }
 
 void run(const core::ClipFactor& op, const OperatorContext& context) {

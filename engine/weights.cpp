@@ -6,11 +6,12 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <set>
+#include <string>
 #include <string_view>
 
 #include "core/error.h"
 #include "engine/normal_numbers.h"
-#include "engine/rank_interpreter.h"
 #include "engine/store.h"
 
 namespace orrery::engine {
@@ -33,6 +34,32 @@ std::int64_t columns_of(const std::vector<std::int64_t>& shape) {
   std::int64_t columns = 1;
   for (std::size_t d = 1; d < shape.size(); ++d) columns *= shape[d];
   return columns;
+}
+
+const core::Group& group_of(const core::Program& program, core::Rank rank, core::GroupSlot slot) {
+  return program.groups[program.ranks[rank.index()].groups[slot.index()].index()];
+}
+
+/// With the model's number of an expert where its place is.
+std::string name_of(const ParameterTensor& tensor, int first_expert) {
+  if (!tensor.expert) return tensor.name;
+  std::string name = tensor.name;
+  return name.replace(name.find("{}"), 2, std::to_string(first_expert + *tensor.expert));
+}
+
+/// Visits every tensor of the program by its name, those of all ranks' experts among them.
+template <class Visit>
+void for_each_tensor(const core::Program& program, const Visit& visit) {
+  std::set<std::string> seen;
+  for (std::size_t r = 0; r < program.ranks.size(); ++r) {
+    const core::Rank rank(r);
+    const int first_expert = tensor_place(program, rank).first_expert;
+    for (const ParameterTensor& tensor : program.role_of(rank).parameters.tensors) {
+      const std::string name = name_of(tensor, first_expert);
+      // Rows of one tensor of the file may be several.
+      if (seen.insert(name + ":" + std::to_string(tensor.file_row)).second) visit(tensor, name);
+    }
+  }
 }
 
 Part part_of(const ParameterTensor& tensor, int position) {
@@ -161,12 +188,21 @@ void check_shape(const ParameterTensor& tensor, const SafetensorsFile& file,
 
 }  // namespace
 
-void draw_weights(const Parameters& parameters, int tensor_position, std::uint64_t seed,
+TensorPlace tensor_place(const core::Program& program, core::Rank rank) {
+  const core::Role& role = program.role_of(rank);
+  const auto position = [&](const std::optional<core::GroupSlot>& slot) {
+    return slot ? core::position_in(group_of(program, rank, *slot), rank) : 0;
+  };
+  return {.part = position(role.tensor_group),
+          .first_expert = position(role.expert_group) * role.parameters.experts};
+}
+
+void draw_weights(const Parameters& parameters, TensorPlace place, std::uint64_t seed,
                   float* values) {
   std::fill_n(values, parameters.elements, 0.0F);
   for (const ParameterTensor& tensor : parameters.tensors) {
-    const Part part = part_of(tensor, tensor_position);
-    const NormalNumbers normal(seed, tensor.name);
+    const Part part = part_of(tensor, place.part);
+    const NormalNumbers normal(seed, name_of(tensor, place.first_expert));
     const std::int64_t columns = columns_of(tensor.global_shape);
     float* out = values + tensor.offset;
     for (std::int64_t r = 0; r < part.valid_rows; ++r) {
@@ -182,60 +218,52 @@ void draw_weights(const Parameters& parameters, int tensor_position, std::uint64
   }
 }
 
-namespace {
+std::vector<core::ParameterRange> held_parameters(const core::Program& program, core::Rank rank) {
+  const Parameters& parameters = program.role_of(rank).parameters;
+  if (parameters.sharded.empty()) return {{0, parameters.elements}};
+  std::vector<core::ParameterRange> held;
+  for (const core::ShardedRange& sharded : parameters.sharded) {
+    core::ParameterRange range = sharded.range;
+    if (sharded.group) {
+      const core::Group& group = group_of(program, rank, *sharded.group);
+      range.count /= static_cast<std::int64_t>(group.members.size());
+      range.first += core::position_in(group, rank) * range.count;
+    }
+    held.push_back(range);
+  }
+  return held;
+}
 
-/// Visits (first of the slice in the whole, first in the slices, count).
-template <class Visit>
-void for_each_slice(const Parameters& parameters, int ways, int position, const Visit& visit) {
-  std::int64_t first = 0;
-  for (const core::ParameterRange& range : parameters.sharded) {
-    const std::int64_t count = range.count / ways;
-    visit(range.first + position * count, first, count);
-    first += count;
+void cut_slices(const std::vector<core::ParameterRange>& held, const float* whole, float* slices) {
+  for (const core::ParameterRange& range : held) {
+    slices = std::copy_n(whole + range.first, range.count, slices);
   }
 }
 
-}  // namespace
-
-void cut_slices(const Parameters& parameters, int sharding_ways, int sharding_position,
-                const float* whole, float* slices) {
-  for_each_slice(parameters, sharding_ways, sharding_position,
-                 [&](std::int64_t from, std::int64_t to, std::int64_t count) {
-                   std::copy_n(whole + from, count, slices + to);
-                 });
-}
-
-void put_slices(const Parameters& parameters, int sharding_ways, int sharding_position,
-                const float* slices, float* whole) {
-  for_each_slice(parameters, sharding_ways, sharding_position,
-                 [&](std::int64_t to, std::int64_t from, std::int64_t count) {
-                   std::copy_n(slices + from, count, whole + to);
-                 });
-}
-
-void check_weights(const Parameters& parameters, const SafetensorsFile& file) {
-  for (const ParameterTensor& tensor : parameters.tensors) {
+void check_weights(const core::Program& program, const SafetensorsFile& file) {
+  for_each_tensor(program, [&](const ParameterTensor& tensor, const std::string& whole_name) {
     std::string shortened;
-    const std::string& name = name_in(file, tensor.name, shortened);
+    const std::string& name = name_in(file, whole_name, shortened);
     check_shape(tensor, file, name);
     ElementReader(file.tensors().at(name), file.path(), name);
-  }
+  });
 }
 
-void load_weights(const Parameters& parameters, int tensor_position, const SafetensorsFile& file,
+void load_weights(const Parameters& parameters, TensorPlace place, const SafetensorsFile& file,
                   float* values) {
   std::fill_n(values, parameters.elements, 0.0F);
   for (const ParameterTensor& tensor : parameters.tensors) {
     std::string shortened;
-    const std::string& name = name_in(file, tensor.name, shortened);
+    const std::string whole_name = name_of(tensor, place.first_expert);
+    const std::string& name = name_in(file, whole_name, shortened);
     check_shape(tensor, file, name);
     const ElementReader element(file.tensors().at(name), file.path(), name);
-    const FilePlace place = place_in_file(tensor, file.shape(name));
-    const Part part = part_of(tensor, tensor_position);
+    const FilePlace in_file = place_in_file(tensor, file.shape(name));
+    const Part part = part_of(tensor, place.part);
     float* out = values + tensor.offset;
     for (std::int64_t r = 0; r < part.valid_rows; ++r) {
       for (std::int64_t c = 0; c < part.valid_columns; ++c) {
-        out[r * part.columns + c] = element(place(part.first_row + r, part.first_column + c));
+        out[r * part.columns + c] = element(in_file(part.first_row + r, part.first_column + c));
       }
     }
   }
@@ -243,15 +271,13 @@ void load_weights(const Parameters& parameters, int tensor_position, const Safet
 
 WeightAssembly::WeightAssembly(const core::Program& program) {
   std::map<std::string, std::vector<std::int64_t>> shapes;
-  for (const core::Role& role : program.roles) {
-    for (const ParameterTensor& tensor : role.parameters.tensors) {
-      std::vector<std::int64_t> shape = tensor.global_shape;
-      shape.front() += tensor.file_row;
-      if (tensor.file_transposed) std::reverse(shape.begin(), shape.end());
-      std::vector<std::int64_t>& largest = shapes.try_emplace(tensor.name, shape).first->second;
-      for (std::size_t d = 0; d < shape.size(); ++d) largest[d] = std::max(largest[d], shape[d]);
-    }
-  }
+  for_each_tensor(program, [&](const ParameterTensor& tensor, const std::string& name) {
+    std::vector<std::int64_t> shape = tensor.global_shape;
+    shape.front() += tensor.file_row;
+    if (tensor.file_transposed) std::reverse(shape.begin(), shape.end());
+    std::vector<std::int64_t>& largest = shapes.try_emplace(name, shape).first->second;
+    for (std::size_t d = 0; d < shape.size(); ++d) largest[d] = std::max(largest[d], shape[d]);
+  });
   if (program.embedding) {
     shapes[kEmbeddingName] = {program.embedding->rows, program.embedding->dim};
     if (program.embedding->wide) shapes[kWideName] = {program.embedding->rows, 1};
@@ -276,47 +302,38 @@ void WeightAssembly::add_shard(const core::Embedding& embedding, int server,
 }
 
 bool WeightAssembly::needs(const core::Program& program, core::Rank rank) {
-  return program.ranks[rank.index()].data_way == 0 ||
-         !program.role_of(rank).parameters.sharded.empty();
+  const Parameters& parameters = program.role_of(rank).parameters;
+  return program.ranks[rank.index()].data_way == 0 || parameters.experts > 0 ||
+         !parameters.sharded.empty();
 }
 
 void WeightAssembly::add(const core::Program& program, core::Rank rank, const float* values) {
   const Parameters& parameters = program.role_of(rank).parameters;
-  if (parameters.sharded.empty()) {
-    add_whole(parameters, tensor_position(program, rank), values);
-  } else {
-    add_slices(program, rank, values);
+  const TensorPlace place = tensor_place(program, rank);
+  for (const core::ParameterRange& range : held_parameters(program, rank)) {
+    add_range(parameters, place, range, values);
+    values += range.count;
   }
 }
 
-void WeightAssembly::add_slices(const core::Program& program, core::Rank rank,
-                                const float* values) {
-  const Parameters& parameters = program.role_of(rank).parameters;
-  const int position = tensor_position(program, rank);
-  const int ways = sharding_ways(program, rank);
-  Pending& pending = pending_[{program.ranks[rank.index()].role, position}];
-  pending.values.resize(static_cast<std::size_t>(parameters.elements));
-  pending.has.resize(static_cast<std::size_t>(ways));
-  const int part = sharding_position(program, rank);
-  pending.has[static_cast<std::size_t>(part)] = true;
-  put_slices(parameters, ways, part, values, pending.values.data());
-  if (std::find(pending.has.begin(), pending.has.end(), false) != pending.has.end()) return;
-  add_whole(parameters, position, pending.values.data());
-}
-
-void WeightAssembly::add_whole(const Parameters& parameters, int tensor_position,
-                               const float* values) {
+void WeightAssembly::add_range(const Parameters& parameters, TensorPlace place,
+                               const core::ParameterRange& range, const float* values) {
   for (const ParameterTensor& tensor : parameters.tensors) {
     if (tensor.counted == core::Counted::Never) continue;
-    NamedTensor& whole = named(tensor.name);
-    const FilePlace place = place_in_file(tensor, whole.shape);
-    const Part part = part_of(tensor, tensor_position);
-    const float* in = values + tensor.offset;
-    for (std::int64_t r = 0; r < part.valid_rows; ++r) {
-      for (std::int64_t c = 0; c < part.valid_columns; ++c) {
-        whole.values[static_cast<std::size_t>(place(part.first_row + r, part.first_column + c))] =
-            in[r * part.columns + c];
-      }
+    const Part part = part_of(tensor, place.part);
+    const std::int64_t begin = std::max(range.first, tensor.offset) - tensor.offset;
+    const std::int64_t end =
+        std::min(range.first + range.count - tensor.offset, part.rows * part.columns);
+    if (begin >= end) continue;
+    NamedTensor& whole = named(name_of(tensor, place.first_expert));
+    const FilePlace in_file = place_in_file(tensor, whole.shape);
+    const float* in = values + (tensor.offset - range.first);
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t r = i / part.columns;
+      const std::int64_t c = i % part.columns;
+      if (r >= part.valid_rows || c >= part.valid_columns) continue;
+      whole.values[static_cast<std::size_t>(in_file(part.first_row + r, part.first_column + c))] =
+          in[i];
     }
   }
 }

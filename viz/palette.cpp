@@ -26,6 +26,8 @@ Colour colour_of(SpanKind kind) {
       return {0xCC, 0x79, 0xA7};
     case SpanKind::ContextCommunication:
       return {0x99, 0x99, 0x33};
+    case SpanKind::ExpertCommunication:
+      return {0x88, 0x22, 0x55};
     case SpanKind::PipelineCommunication:
       return {0xF0, 0xE4, 0x42};
     case SpanKind::ParameterGather:
@@ -58,6 +60,8 @@ std::string_view short_name(SpanKind kind) {
       return "TP";
     case SpanKind::ContextCommunication:
       return "CP";
+    case SpanKind::ExpertCommunication:
+      return "EP";
     case SpanKind::PipelineCommunication:
       return "PP";
     case SpanKind::ParameterGather:

@@ -19,6 +19,8 @@ std::string stream_label(Stream stream) {
       return "tensor";
     case Stream::Context:
       return "context";
+    case Stream::Expert:
+      return "expert";
     case Stream::SendContext:
       return "send ctx";
     case Stream::ReceiveContext:

@@ -35,21 +35,11 @@ Reason degrees_below_one(const DensePlan& d) {
                                                  {"pipeline", d.pipeline},
                                                  {"context", d.context},
                                                  {"expert", d.expert},
+                                                 {"expert_tensor", d.expert_tensor},
                                                  {"microbatch", d.microbatch},
                                                  {"virtual_stages", d.virtual_stages}};
   for (const auto& [key, value] : degrees) {
     if (value < 1) return fmt::format("dense.{} = {}: must be at least 1", key, value);
-  }
-  return {};
-}
-
-/// What the plan may say but lowering does not cover yet.
-Reason not_covered(const DensePlan& d) {
-  const auto refuse = [](const std::string& what, const char* fix) {
-    return fmt::format("{} is not covered by lowering yet; {}", what, fix);
-  };
-  if (d.expert > 1) {
-    return refuse(fmt::format("dense.expert = {} (expert parallelism)", d.expert), "use 1");
   }
   return {};
 }
@@ -61,7 +51,7 @@ Reason sharding_mismatch(const DensePlan& d) {
   if (d.sharding > 1 && d.sharding_stage == 0) {
     return fmt::format("dense.sharding = {} needs a dense.sharding_stage; use 1", d.sharding);
   }
-  if (d.sharding == 1 && d.sharding_stage > 0) {
+  if (d.sharding * d.expert == 1 && d.sharding_stage > 0) {
     return fmt::format(
         "dense.sharding_stage = {} has no effect with dense.sharding = 1; use 0, or a larger "
         "dense.sharding",
@@ -96,13 +86,13 @@ Reason reduction_mismatch(const DensePlan& d) {
 
 Reason device_mismatch(const DensePlan& d, int devices) {
   // A double: degrees from a file may overflow any integer.
-  const double needed = 1.0 * d.data * d.sharding * d.pipeline * d.context * d.tensor;
+  const double needed = 1.0 * d.data * d.sharding * d.expert * d.pipeline * d.context * d.tensor;
   if (needed == devices) return {};
   return fmt::format(
-      "dense: data {} · sharding {} · pipeline {} · context {} · tensor {} = {:.0f} devices, but "
-      "the "
-      "cluster has {}; change a degree so that the product is {}",
-      d.data, d.sharding, d.pipeline, d.context, d.tensor, needed, devices, devices);
+      "dense: data {} · sharding {}{} · pipeline {} · context {} · tensor {} = {:.0f} devices, but "
+      "the cluster has {}; change a degree so that the product is {}",
+      d.data, d.sharding, d.expert > 1 ? fmt::format(" · expert {}", d.expert) : "", d.pipeline,
+      d.context, d.tensor, needed, devices, devices);
 }
 
 Reason axes_missing(const DensePlan& d) {
@@ -150,12 +140,45 @@ Reason stages_mismatch(const DensePlan& d, const Transformer& t) {
 }
 
 Reason tensor_mismatch(const DensePlan& d, const Transformer& t) {
-  const std::pair<const char*, int> parts[] = {
-      {"attention heads", t.heads}, {"key-value heads", t.kv_heads}, {"feed-forward width", t.ffn}};
+  const bool cuts_ffn = t.experts == 1 || d.expert_tensor > 1;
+  const std::pair<const char*, int> parts[] = {{"attention heads", t.heads},
+                                               {"key-value heads", t.kv_heads},
+                                               {"feed-forward width", cuts_ffn ? t.ffn : d.tensor}};
   for (const auto& [what, count] : parts) {
     if (count % d.tensor == 0) continue;
     return fmt::format("dense.tensor = {}: must divide the model's {} ({}); use {}", d.tensor, what,
-                       count, common_divisors({t.heads, t.kv_heads, t.ffn}));
+                       count, common_divisors({t.heads, t.kv_heads, cuts_ffn ? t.ffn : t.heads}));
+  }
+  return {};
+}
+
+Reason experts_mismatch(const DensePlan& d, const Transformer& t) {
+  if (t.experts == 1) {
+    if (d.expert == 1 && d.expert_tensor == 1) return {};
+    return fmt::format("dense.{} = {}: the model has no experts; use 1",
+                       d.expert > 1 ? "expert" : "expert_tensor",
+                       d.expert > 1 ? d.expert : d.expert_tensor);
+  }
+  if (!(d.expert_capacity > 0)) {
+    return "dense.expert_capacity: must be above 0; 1 has room for an even share of the rows";
+  }
+  if (d.expert_tensor != 1 && d.expert_tensor != d.tensor) {
+    return fmt::format(
+        "dense.expert_tensor = {}: each expert lies on one rank, or on all of a tensor group; use {}",
+        d.expert_tensor, d.tensor > 1 ? fmt::format("1 or {}", d.tensor) : "1");
+  }
+  if (d.expert_tensor < d.tensor && !d.sequence_parallel) {
+    return fmt::format(
+        "dense.expert_tensor = 1 with dense.tensor = {}: ranks that hold different experts route rows "
+        "of their own, which needs dense.sequence_parallel = true; or use dense.expert_tensor = {}",
+        d.tensor, d.tensor);
+  }
+  if (t.experts % (std::int64_t{d.expert} * (d.tensor / d.expert_tensor)) != 0) {
+    const std::string ranks = d.expert_tensor < d.tensor
+                                  ? fmt::format("{} · tensor {} ranks", d.expert, d.tensor)
+                                  : fmt::format("{} ranks", d.expert);
+    return fmt::format("dense.expert = {}: {} do not divide the model's {} experts; use {}",
+                       d.expert, ranks, t.experts, common_divisors({t.experts}));
   }
   return {};
 }
@@ -247,12 +270,13 @@ Reason sequence_parallel_mismatch(const DensePlan& d, const Job& job) {
 }
 
 Reason batch_mismatch(const DensePlan& d, const Job& job) {
-  const std::int64_t per_microbatch = std::int64_t{d.data} * d.sharding * d.microbatch;
+  const std::int64_t per_microbatch = std::int64_t{d.data} * d.sharding * d.expert * d.microbatch;
   if (job.global_batch >= 1 && job.global_batch % per_microbatch == 0) return {};
   return fmt::format(
-      "dense.microbatch = {}: the job's global batch of {} is no multiple of data {} · sharding {} "
+      "dense.microbatch = {}: the job's global batch of {} is no multiple of data {} · sharding {}{} "
       "· microbatch {} = {}; change a degree, the microbatch or the global batch",
-      d.microbatch, job.global_batch, d.data, d.sharding, d.microbatch, per_microbatch);
+      d.microbatch, job.global_batch, d.data, d.sharding,
+      d.expert > 1 ? fmt::format(" · expert {}", d.expert) : "", d.microbatch, per_microbatch);
 }
 
 Reason too_many_passes(const DensePlan& d, const Job& job) {
@@ -269,7 +293,8 @@ Reason activations_too_large(const DensePlan& d, const Transformer& t, const Job
       std::max({1.0 * t.hidden, 1.0 * t.ffn, 1.0 * t.vocab, 1.0 * t.heads * t.head_dim});
   const double scores =
       d.attention == AttentionKind::Plain ? 1.0 * t.heads / d.tensor * job.sequence : 0.0;
-  const double elements = 1.0 * d.microbatch * job.sequence * std::max(width, scores);
+  const double rows = t.experts > 1 ? std::max(1.0, d.expert_capacity * t.experts_per_token) : 1.0;
+  const double elements = 1.0 * d.microbatch * job.sequence * std::max(rows * width, scores);
   if (elements <= kMostElements) return {};
   return fmt::format(
       "dense.microbatch = {}: a microbatch of sequences of {} tokens has activations of {:g} "
@@ -299,11 +324,9 @@ Reason sequence_too_long(const Transformer& t, const Job& job) {
   return {};
 }
 
-Reason encoder_or_experts(const Transformer& t) {
-  if (t.experts > 1) {
-    return fmt::format(
-        "the model has {} experts, which lowering does not cover yet; use a dense model",
-        t.experts);
+Reason not_covered(const Transformer& t) {
+  if (t.experts > 1 && t.linear_bias) {
+    return "the model's experts have biases, which lowering does not cover yet; use a model without";
   }
   if (t.post_norm || t.mlm_head) {
     return "the model is an encoder (normalises after the residual, masked-language head), which "
@@ -315,7 +338,7 @@ Reason encoder_or_experts(const Transformer& t) {
 }  // namespace
 
 Reason transformer_not_covered(const Transformer& t, const Job& job) {
-  if (auto reason = encoder_or_experts(t)) return reason;
+  if (auto reason = not_covered(t)) return reason;
   return sequence_too_long(t, job);
 }
 
@@ -327,13 +350,13 @@ Reason why_dense_invalid(const DensePlan& d, const Model& model, const Job& job,
   if (auto reason = degrees_below_one(d)) return reason;
   if (auto reason = sharding_mismatch(d)) return reason;
   if (auto reason = reduction_mismatch(d)) return reason;
-  if (auto reason = not_covered(d)) return reason;
-  if (auto reason = encoder_or_experts(t)) return reason;
+  if (auto reason = not_covered(t)) return reason;
   if (auto reason = device_mismatch(d, devices)) return reason;
   if (auto reason = axes_missing(d)) return reason;
   if (auto reason = stages_mismatch(d, t)) return reason;
   if (auto reason = recompute_mismatch(d)) return reason;
   if (auto reason = tensor_mismatch(d, t)) return reason;
+  if (auto reason = experts_mismatch(d, t)) return reason;
   if (auto reason = batch_mismatch(d, job)) return reason;
   if (auto reason = schedule_mismatch(d, job)) return reason;
   if (auto reason = too_many_passes(d, job)) return reason;

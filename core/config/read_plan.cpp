@@ -6,6 +6,7 @@ namespace orrery::core {
 namespace {
 
 constexpr int kMaxDegree = 10'000'000;
+constexpr double kMaxCapacity = 100'000.0;  // As many experts as a model may have.
 
 int degree_or(TableReader& reader, std::string_view key, int otherwise) {
   return reader.has(key) ? reader.count(key, 1, kMaxDegree) : otherwise;
@@ -50,6 +51,10 @@ DensePlan read_dense(TableReader reader) {
   if (reader.has("sharding_stage")) d.sharding_stage = reader.count("sharding_stage", 0, 3);
   d.context = degree_or(reader, "context", d.context);
   d.expert = degree_or(reader, "expert", d.expert);
+  d.expert_tensor = degree_or(reader, "expert_tensor", d.expert_tensor);
+  if (reader.has("expert_capacity")) {
+    d.expert_capacity = reader.number("expert_capacity", {0.0, kMaxCapacity});
+  }
   if (reader.has("sequence_parallel")) d.sequence_parallel = reader.boolean("sequence_parallel");
   d.virtual_stages = degree_or(reader, "virtual_stages", d.virtual_stages);
   d.layers_per_stage = reader.counts("layers_per_stage", 1, kMaxDegree);
@@ -85,8 +90,10 @@ DensePlan read_dense(TableReader reader) {
   if (reader.has("overlap_gradients")) d.overlap_gradients = reader.boolean("overlap_gradients");
   if (reader.has("axis_order")) {
     d.axis_order = read_axis_order(reader);
-  } else if (d.context > 1) {
-    d.axis_order.insert(d.axis_order.begin() + 1, Axis::Context);  // Beside the tensor group.
+  } else {
+    // Beside the tensor group.
+    if (d.expert > 1) d.axis_order.insert(d.axis_order.begin() + 1, Axis::Expert);
+    if (d.context > 1) d.axis_order.insert(d.axis_order.begin() + 1, Axis::Context);
   }
   reader.finish();
   return d;

@@ -258,6 +258,8 @@ void add_dense(TomlText& out, const DensePlan& d) {
   out.integer("pipeline", d.pipeline);
   out.integer("context", d.context);
   out.integer("expert", d.expert);
+  out.integer("expert_tensor", d.expert_tensor);
+  out.number("expert_capacity", d.expert_capacity);
   out.boolean("sequence_parallel", d.sequence_parallel);
   out.integer("virtual_stages", d.virtual_stages);
   out.line("layers_per_stage", fmt::format("{}", d.layers_per_stage));

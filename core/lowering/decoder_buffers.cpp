@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -67,14 +68,31 @@ class BufferWriter {
     b.middle = make_own("middle");
     b.norm2 = make_own("norm2");
     b.norm2_statistics = make_statistics("norm2.statistics", shape_.own_rows, statistics);
-    b.up = make("up", shape_.up_width);
-    b.activated = make("activated", shape_.ffn);
+    b.up = activation(prefix + "up", {shape_.ffn_rows, shape_.up_width}, scope);
+    b.activated = activation(prefix + "activated", {shape_.ffn_rows, shape_.ffn}, scope);
+    if (shape_.has_experts()) b.experts = expert_buffers(prefix, scope);
+    return b;
+  }
+
+  ExpertBuffers expert_buffers(const std::string& prefix, BufferScope scope) const {
+    const auto chosen = [&](const char* name, DType dtype) {
+      return buffer(prefix + name, dtype, {shape_.own_rows, shape_.model.experts_per_token},
+                    BufferKind::Statistics, scope);
+    };
+    const auto rows = [&](const char* name, std::int64_t count) {
+      return activation(prefix + name, {count, shape_.model.hidden}, scope);
+    };
+    ExpertBuffers b;
+    b.weights = chosen("router.weights", DType::Float32);
+    b.places = chosen("router.places", DType::Int32);
+    b.input = rows("experts.input", shape_.ffn_rows);
+    b.returned = rows("experts.returned", shape_.expert_slots());
     return b;
   }
 
   void add_run_buffers() {
     const std::int64_t count = shape_.parameters.parameters.elements;
-    const std::int64_t shard = count / shape_.slice.sharding_ways;
+    const std::int64_t shard = slice_elements(shape_.buckets);
     const auto run = [&](const char* name, DType dtype, std::int64_t n, BufferKind kind) {
       return buffer(name, dtype, {n}, kind, BufferScope::Run);
     };
@@ -82,7 +100,7 @@ class BufferWriter {
                           shape_.plan.sharding_stage == 3 ? shard : count, BufferKind::Parameters);
     buffers_.gradients =
         run("gradients", shape_.job.gradient_precision,
-            gradient_elements(shape_.buckets, shape_.slice.sharding_ways), BufferKind::Gradients);
+            gradient_elements(shape_.buckets), BufferKind::Gradients);
     if (dtype_bytes(shape_.job.precision) < dtype_bytes(DType::Float32)) {
       buffers_.state.push_back(
           run("master parameters", DType::Float32, shard, BufferKind::OptimizerState));
@@ -104,13 +122,15 @@ class BufferWriter {
     role_.loss = buffers_.loss;
     role_.norm = buffers_.norm;
     role_.tensor_group = shape_.slots.tensor;
-    role_.sharding_group = shape_.slots.sharding;
+    role_.expert_group = shape_.slots.expert;
     role_.context_group = shape_.slots.context;
     role_.parameters = shape_.parameters.parameters;
     role_.parameters.values = buffers_.values;
     for (const GradientBucket& bucket : shape_.buckets) {
       const bool sharded = shape_.plan.sharding_stage == 3;
-      if (sharded) role_.parameters.sharded.push_back(bucket.parameters);
+      if (sharded) {
+        role_.parameters.sharded.push_back({bucket.parameters, shape_.sharding_of(bucket)});
+      }
       role_.parameters.buckets.push_back({bucket.parameters.first, bucket.gradients_first,
                                           sharded ? bucket.slice_first : bucket.parameters.first});
     }
@@ -186,7 +206,10 @@ class BufferWriter {
     };
     buffers_.projected = make("projected", shape_.model.hidden);
     buffers_.dnorm = make("gradient.norm", shape_.model.hidden);
-    buffers_.dactivated = make("gradient.activated", shape_.ffn);
+    buffers_.dactivated =
+        buffer("gradient.activated", shape_.job.precision, {shape_.ffn_rows, shape_.ffn},
+               BufferKind::Workspace, BufferScope::Call);
+    if (shape_.has_experts()) add_expert_buffers();
     buffers_.dattention = make("gradient.attention", shape_.attention_width);
     if (shape_.rings) {
       const auto go_round = [&](const char* name) {
@@ -227,9 +250,37 @@ class BufferWriter {
     const BufferId dx =
         buffer("gradient", shape_.job.precision, {shape_.own_rows, shape_.model.hidden},
                BufferKind::Workspace, BufferScope::Call);
-    const BufferId dup = make("gradient.up", shape_.up_width);
-    buffers_.gradients_of.assign(static_cast<std::size_t>(shape_.slice.layers()),
-                                 {dx, dx, dx, dup, make("gradient.qkv", shape_.qkv_width)});
+    LayerGradients g{dx, dx, dx, {}, make("gradient.qkv", shape_.qkv_width), {}, {}};
+    g.up = scratch("gradient.up", shape_.ffn_rows, shape_.up_width);
+    if (shape_.has_experts()) {
+      g.expert_output = scratch("gradient.experts.output", shape_.ffn_rows, shape_.model.hidden);
+      g.router = scratch("gradient.router", shape_.own_rows, shape_.model.experts);
+    }
+    buffers_.gradients_of.assign(static_cast<std::size_t>(shape_.slice.layers()), g);
+  }
+
+  BufferId scratch(const char* name, std::int64_t rows, std::int64_t width) const {
+    return buffer(name, shape_.job.precision, {rows, width}, BufferKind::Workspace,
+                  BufferScope::Call);
+  }
+
+  void add_expert_buffers() {
+    const std::int64_t hidden = shape_.model.hidden;
+    const std::int64_t slots = shape_.expert_slots();
+    ExpertScratch e;
+    e.logits = scratch("router.logits", shape_.own_rows, shape_.model.experts);
+    e.output = scratch("experts.output", shape_.ffn_rows, hidden);
+    e.dinput = scratch("gradient.experts.input", shape_.ffn_rows, hidden);
+    e.dslots = scratch("gradient.slots", slots, hidden);
+    e.dweights = buffer("gradient.router.weights", DType::Float32,
+                        {shape_.own_rows, shape_.model.experts_per_token}, BufferKind::Workspace,
+                        BufferScope::Call);
+    if (shape_.expert_parts > 1) e.sent = scratch("slots sent", slots, hidden);
+    if (shape_.slots.expert) e.received = scratch("slots received", slots, hidden);
+    if (shape_.gathers_for_experts()) {
+      e.gathered = scratch("slots gathered", shape_.ffn_rows, hidden);
+    }
+    buffers_.expert = e;
   }
 
   /// Weight gradients of a later pass read the gradient of every product's output.
@@ -247,7 +298,15 @@ class BufferWriter {
         g.input = input;
         g.middle = make_own(shape_.layer_label(l, "gradient.middle"));
         g.output = input = make_own(shape_.layer_label(l, "gradient.output"));
-        g.up = make(shape_.layer_label(l, "gradient.up"), shape_.up_width);
+        g.up = activation(shape_.layer_label(l, "gradient.up"),
+                          {shape_.ffn_rows, shape_.up_width}, BufferScope::Microbatch);
+        if (shape_.has_experts()) {
+          g.expert_output = activation(shape_.layer_label(l, "gradient.experts.output"),
+                                       {shape_.ffn_rows, shape_.model.hidden},
+                                       BufferScope::Microbatch);
+          g.router = activation(shape_.layer_label(l, "gradient.router"),
+                                {shape_.own_rows, shape_.model.experts}, BufferScope::Microbatch);
+        }
         g.qkv = make(shape_.layer_label(l, "gradient.qkv"), shape_.qkv_width);
         buffers_.gradients_of.push_back(g);
       }
@@ -257,28 +316,32 @@ class BufferWriter {
   /// Full gradients and gathered parameters live in buffers of their own throughout the step, which
   /// layers take in turns of two: while one is computed, the next is gathered or the last reduced.
   void add_sharding_buffers() {
-    std::int64_t largest = 0;
+    std::array<std::int64_t, 2> largest = {};  // Of layers, and of experts.
     for (const GradientBucket& bucket : shape_.buckets) {
-      if (shape_.holds_layers(bucket)) largest = std::max(largest, bucket.parameters.count);
+      std::int64_t& size = largest[bucket.experts ? 1 : 0];
+      if (bucket.layers > 0) size = std::max(size, bucket.parameters.count);
     }
     const auto make = [&](const std::string& name, DType dtype, std::int64_t count) {
       return buffer(name, dtype, {count}, BufferKind::Communication, BufferScope::Run);
     };
     const auto add = [&](const std::string& name, DType dtype,
                          std::vector<std::optional<BufferId>>& by_bucket, bool of_whole) {
-      std::vector<BufferId> turns;
-      std::size_t turn = 0;
+      std::array<std::vector<BufferId>, 2> all_turns;
+      std::array<std::size_t, 2> turn = {};
       for (const GradientBucket& bucket : shape_.buckets) {
-        if (bucket.whole && !of_whole) {
+        const std::size_t kind = bucket.experts ? 1 : 0;
+        std::vector<BufferId>& turns = all_turns[kind];
+        if (bucket.ways == 1 || (bucket.whole && !of_whole)) {
           by_bucket.push_back(std::nullopt);
-        } else if (shape_.holds_layers(bucket)) {
+        } else if (bucket.layers > 0) {
           if (turns.size() < 2) {
-            turns.push_back(make(name + (turns.empty() ? " of even buckets" : " of odd buckets"),
-                                 dtype, largest));
+            turns.push_back(make(name + (turns.empty() ? " of even" : " of odd") +
+                                     (bucket.experts ? " buckets of experts" : " buckets"),
+                                 dtype, largest[kind]));
           }
-          by_bucket.push_back(turns[turn++ % 2]);
+          by_bucket.push_back(turns[turn[kind]++ % 2]);
         } else {
-          const char* part = bucket.first_part == 0 ? " of the embedding" : " of the head";
+          const char* part = bucket.embedding ? " of the embedding" : " of the head";
           by_bucket.push_back(make(name + part, dtype, bucket.parameters.count));
         }
       }

@@ -13,17 +13,32 @@ namespace orrery::core {
 /// F[sequences, heads, sequence], of plain attention the softmax F[sequences, heads, sequence,
 /// sequence]. `attended` is the output of attention, of the heads and rows that it saw; `attention`
 /// what the projection reads, the same unless a context group exchanges them.
+/// Of a layer's experts: the router's weights and places, what the experts read
+/// F[experts here, rows of each, hidden], and what came back to the rows' rank F[slots, hidden].
+struct ExpertBuffers {
+  BufferId weights, places, input, returned;
+};
 struct LayerBuffers {
   BufferId norm1, norm1_statistics, qkv, attended, attention, inside, middle, norm2,
       norm2_statistics, up, activated;
+  std::optional<ExpertBuffers> experts;
 };
 /// Gradients of one layer's parts. One buffer holds input, middle and output in turn, unless a
 /// later pass needs each.
 struct LayerGradients {
   BufferId input, middle, output, up, qkv;
+  std::optional<BufferId> expert_output, router;  ///< Where a layer has experts.
 };
 struct HeadBuffers {
   BufferId norm, norm_statistics, logits, statistics, all_statistics;
+};
+
+/// Where rows are on their way between routing and experts: slots of this rank's rows, sent and
+/// received, all that a tensor group's ranks have received, what the experts make of them and its
+/// gradient, and the gradients of slots and weights.
+struct ExpertScratch {
+  BufferId logits, output, dinput, dslots, dweights;
+  std::optional<BufferId> sent, received, gathered;  ///< Where they take this way.
 };
 
 struct StageBuffers {
@@ -44,6 +59,7 @@ struct StageBuffers {
   std::array<BufferId, 2> kv, dkv;  ///< Going round the ring: at hand, and arriving.
   std::optional<BufferId> dscores;  ///< Plain attention only.
   BufferId dnorm, dactivated, dattention;
+  std::optional<ExpertScratch> expert;
   std::vector<LayerGradients> gradients_of;  ///< By layer of the slice.
   /// By bucket; absent where the stage of sharding needs none.
   std::vector<std::optional<BufferId>> full_gradients, gathered_parameters;

@@ -2,9 +2,31 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
 #include "core/lowering/pipeline_schedule.h"
 
 namespace orrery::core {
+
+namespace {
+
+/// Slots of an expert for the rows that a rank routes: expert_capacity times an even share, but no more
+/// than there are rows, of which none chooses an expert twice. Rounded up for the smallest microbatch
+/// and repeated for each further one, so that a microbatch of n sequences has n times the slots of one.
+std::int64_t slots_of_expert(const Transformer& model, const DensePlan& plan, std::int64_t sequence,
+                             std::int64_t rows) {
+  if (model.experts == 1) return 0;
+  const std::int64_t unit = plan.sequence_parallel
+                                ? sequence / std::gcd(std::int64_t{plan.tensor}, sequence)
+                                : sequence;
+  const double share = static_cast<double>(unit) * model.experts_per_token / model.experts;
+  const auto room = static_cast<std::int64_t>(std::ceil(plan.expert_capacity * share));
+  return rows / unit * std::min(room, unit);
+}
+
+}  // namespace
 
 StageShape::StageShape(const Transformer& transformer, const DensePlan& dense, const Job& training,
                        const StageSlice& held, const StageSlots& given)
@@ -29,9 +51,16 @@ StageShape::StageShape(const Transformer& transformer, const DensePlan& dense, c
       attention_kv_heads(static_cast<int>(kv_heads) / (exchanges ? plan.context : 1)),
       qkv_width((heads + 2 * kv_heads) * model.head_dim),
       attention_width(heads * model.head_dim),
-      ffn(model.ffn / plan.tensor),
+      ffn(model.ffn / (model.experts > 1 ? plan.expert_tensor : plan.tensor)),
       up_width(model.gated() ? 2 * ffn : ffn),
-      vocab_rows(vocabulary_rows(model, plan.tensor)) {}
+      vocab_rows(vocabulary_rows(model, plan.tensor)),
+      ffn_rows(rows),
+      capacity(slots_of_expert(model, plan, sequence, own_rows)) {
+  if (model.experts == 1) return;
+  local_experts = model.experts / plan.expert_ways();
+  expert_parts = plan.expert_ways() * (gathers_for_experts() ? plan.tensor : 1);
+  ffn_rows = local_experts * expert_parts * capacity;
+}
 
 int StageShape::first_layer(int chunk) const {
   int layer = 0;
@@ -43,10 +72,12 @@ bool StageShape::recomputes(int layer, Recompute what) const {
   return plan.recompute == what && layer < plan.recompute_layers.value_or(slice.layers());
 }
 
-bool StageShape::holds_layers(const GradientBucket& bucket) const {
-  const int first = parameters.has_embedding ? 1 : 0;
-  const int end = first + slice.layers();
-  return bucket.first_part < end && bucket.last_part >= first;
+std::optional<GroupSlot> StageShape::sharding_of(const GradientBucket& bucket) const {
+  return bucket.experts ? slots.expert_sharding : slots.sharding;
+}
+
+std::optional<GroupSlot> StageShape::data_of(const GradientBucket& bucket) const {
+  return bucket.experts ? slots.expert_data : slots.data;
 }
 
 bool StageShape::output_is_embedding() const {

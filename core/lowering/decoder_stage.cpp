@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/lowering/decoder_attention.h"
+#include "core/lowering/decoder_experts.h"
 #include "core/lowering/decoder_feed_forward.h"
 #include "core/lowering/decoder_head.h"
 
@@ -12,13 +13,17 @@ namespace orrery::core {
 namespace {
 
 /// Forward again up to the activation; the layer's own output is not needed, but see
-/// DensePlan::recompute_whole.
+/// DensePlan::recompute_whole. What experts return is: it is the gradient of the router's weights.
 void recompute_layer(DecoderBlock& block, int layer) {
   const StageShape& shape = block.shape();
   block.set_pass(Pass::Recompute);
   forward_attention(block, layer);
-  activate_feed_forward(block, layer);
-  if (shape.plan.recompute_whole) project_feed_forward(block, layer);
+  if (shape.has_experts()) {
+    run_experts(block, layer);
+  } else {
+    activate_feed_forward(block, layer);
+    if (shape.plan.recompute_whole) project_feed_forward(block, layer);
+  }
   block.set_pass(Pass::Backward);
 }
 
@@ -53,11 +58,15 @@ Block DecoderStage::forward(int chunk) const {
                   buffers_.x[static_cast<std::size_t>(begin)]);
   }
   for (int l = begin; l < end; ++l) {
-    if (buckets_.begins_bucket(l, begin)) {
-      buckets_.gather_parameters(block, buckets_.bucket_of_layer(l));
+    for (const std::size_t b : buckets_.begun_buckets(l, begin)) {
+      buckets_.gather_parameters(block, b);
     }
     forward_attention(block, l);
-    forward_feed_forward(block, l);
+    if (shape_.has_experts()) {
+      forward_experts(block, l);
+    } else {
+      forward_feed_forward(block, l);
+    }
   }
   if (shape_.ends_model(chunk)) {
     for (const std::size_t bucket : buckets_.head_buckets()) {
@@ -93,16 +102,18 @@ Block DecoderStage::backward(int chunk) const {
                   buffers_.gradients_of[static_cast<std::size_t>(end - 1)].output);
   }
   for (int l = end - 1; l >= begin; --l) {
-    if (buckets_.ends_bucket(l, end)) {
-      buckets_.gather_parameters(block, buckets_.bucket_of_layer(l));
-      buckets_.begin_gradients(block, buckets_.bucket_of_layer(l));
+    for (const std::size_t b : buckets_.ended_buckets(l, end)) {
+      buckets_.gather_parameters(block, b);
+      buckets_.begin_gradients(block, b);
     }
     if (shape_.recomputes(l, Recompute::Full)) recompute_layer(block, l);
-    backward_feed_forward(block, l);
-    backward_attention(block, l);
-    if (buckets_.begins_bucket(l, begin)) {
-      buckets_.end_gradients(block, buckets_.bucket_of_layer(l));
+    if (shape_.has_experts()) {
+      backward_experts(block, l);
+    } else {
+      backward_feed_forward(block, l);
     }
+    backward_attention(block, l);
+    for (const std::size_t b : buckets_.begun_buckets(l, begin)) buckets_.end_gradients(block, b);
   }
   if (!shape_.starts_model(chunk)) {
     block.send("gradient", *shape_.slots.previous, Channel::Gradient,
@@ -132,8 +143,12 @@ Block DecoderStage::weight_grad(int chunk) const {
   for (int l = shape_.first_layer(chunk + 1) - 1; l >= shape_.first_layer(chunk); --l) {
     const LayerBuffers& b = buffers_.layers[static_cast<std::size_t>(l)];
     const LayerGradients& g = buffers_.gradients_of[static_cast<std::size_t>(l)];
-    down_weight_grad(block, l, gathered(l, "down", g.output, buffers_.gathered));
-    up_weight_grad(block, l, gathered(l, "up", b.norm2, buffers_.gathered_again));
+    if (shape_.has_experts()) {
+      expert_weight_grads(block, l);
+    } else {
+      down_weight_grad(block, l, gathered(l, "down", g.output, buffers_.gathered));
+      up_weight_grad(block, l, gathered(l, "up", b.norm2, buffers_.gathered_again));
+    }
     out_weight_grad(block, l, gathered(l, "out", g.middle, buffers_.gathered));
     qkv_weight_grad(block, l, gathered(l, "qkv", b.norm1, buffers_.gathered_again));
   }

@@ -6,6 +6,8 @@
 // not gathered here, but where they are used. Source: Rajbhandari et al., ZeRO, SC 2020.
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "core/lowering/decoder_stage.h"
 
@@ -20,30 +22,30 @@ void reduce_bucket(DecoderBlock& block, std::size_t index) {
   const GradientBucket& bucket = shape.buckets[index];
   const std::string label = "bucket " + std::to_string(index);
   if (bucket.whole) {
-    buckets.reduce_normalizations(block, index);
-    const int parts = static_cast<int>(shape.parameters.parts.size());
+    buckets.reduce_replicated(block, index);
     const auto tied = [&](ParameterRange range) {
       block.collective("tied embedding", CollectiveKind::AllReduce, *shape.slots.tied_embedding,
                        block.gradient(range), Stream::Data);
     };
-    if (shape.slots.tied_embedding && shape.parameters.has_embedding && bucket.first_part == 0) {
+    if (shape.slots.tied_embedding && bucket.embedding) {
       tied(*shape.parameters.token_embedding);
     }
-    if (shape.slots.tied_embedding && shape.parameters.has_head && bucket.last_part == parts - 1) {
+    if (shape.slots.tied_embedding && bucket.head) {
       tied(*shape.parameters.output_weight);
     }
-    if (shape.slots.sharding) {
-      block.collective(label, CollectiveKind::ReduceScatter, *shape.slots.sharding,
+    if (const auto group = shape.sharding_of(bucket)) {
+      block.collective(label, CollectiveKind::ReduceScatter, *group,
                        block.gradient(bucket.parameters), Stream::Data);
     }
   }
-  if (!shape.slots.data) return;
-  const double bytes = static_cast<double>(bucket.parameters.count) / shape.slice.sharding_ways *
-                       dtype_bytes(shape.job.gradient_precision);
+  const std::optional<GroupSlot> data = shape.data_of(bucket);
+  if (!data) return;
+  const double bytes =
+      static_cast<double>(bucket.slice()) * dtype_bytes(shape.job.gradient_precision);
   Instruction instruction;
   instruction.label = label;
   instruction.operation =
-      Collective{CollectiveKind::AllReduce, *shape.slots.data, Reduction::Sum, Bytes(bytes)};
+      Collective{CollectiveKind::AllReduce, *data, Reduction::Sum, Bytes(bytes)};
   instruction.stream = Stream::Data;
   instruction.reads = instruction.writes = {buckets.own_gradients(bucket)};
   block.add(std::move(instruction));
@@ -55,7 +57,8 @@ void update_bucket(DecoderBlock& block, std::size_t index) {
   const ShardedBuckets& buckets = block.buckets();
   const GradientBucket& bucket = shape.buckets[index];
   const View values = buckets.own_values(bucket);
-  const std::int64_t count = bucket.parameters.count / shape.slice.sharding_ways;
+  const std::int64_t count = bucket.slice();
+  const std::optional<GroupSlot> group = shape.sharding_of(bucket);
   std::vector<View> reads = {buckets.own_gradients(bucket), block.all(buffers.norm), values};
   std::vector<View> writes = {values};
   for (const BufferId state : buffers.state) {
@@ -65,13 +68,39 @@ void update_bucket(DecoderBlock& block, std::size_t index) {
   const std::string label = "bucket " + std::to_string(index);
   block.compute(
       label,
-      OptimizerUpdate{
-          count, shape.job.optimizer, {bucket.parameters.first, shape.slice.sharding_ways}},
-      reads, writes);
-  if (shape.slots.sharding && shape.plan.sharding_stage < 3) {
-    block.collective(label, CollectiveKind::AllGather, *shape.slots.sharding,
+      OptimizerUpdate{count, shape.job.optimizer, {bucket.parameters.first, group}}, reads, writes);
+  if (group && shape.plan.sharding_stage < 3) {
+    block.collective(label, CollectiveKind::AllGather, *group,
                      block.value(bucket.parameters), Stream::Data);
   }
+}
+
+/// Buckets by what they hold: the embedding, the layers, each with its experts after it, the head.
+std::vector<std::size_t> forward_order(const StageShape& shape) {
+  std::vector<std::size_t> order(shape.buckets.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t b) {
+    const GradientBucket& bucket = shape.buckets[b];
+    const int layer = bucket.layers > 0 ? bucket.first_layer : shape.slice.layers();
+    return std::pair(bucket.embedding ? -1 : layer, bucket.experts);
+  });
+  return order;
+}
+
+/// From the head to the embedding, a layer's experts after the rest of it, whose gradients are complete
+/// last; but a bucket that waits for another stage's gradient comes last, lest it hold up the others.
+std::vector<std::size_t> backward_order(const StageShape& shape) {
+  std::vector<std::size_t> order = forward_order(shape);
+  std::ranges::reverse(order);
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    if (shape.buckets[order[i - 1]].experts && !shape.buckets[order[i]].experts) {
+      std::swap(order[i - 1], order[i]);
+    }
+  }
+  if (shape.slots.tied_embedding && shape.parameters.has_head) {
+    std::rotate(order.begin(), order.begin() + 1, order.end());
+  }
+  return order;
 }
 
 }  // namespace
@@ -91,20 +120,16 @@ Block DecoderStage::begin() const {
 Block DecoderStage::step() const {
   DecoderBlock block = open("step");
   block.set_pass(Pass::OptimizerStep);
-  // Backward order, but a bucket that waits for another stage's gradient comes last, lest it hold
-  // up the others.
-  std::vector<std::size_t> order;
-  for (std::size_t b = shape_.buckets.size(); b-- > 0;) order.push_back(b);
-  if (shape_.slots.tied_embedding && shape_.parameters.has_head) {
-    std::rotate(order.begin(), order.begin() + 1, order.end());
-  }
+  const std::vector<std::size_t> order = backward_order(shape_);
   for (const std::size_t b : order) reduce_bucket(block, b);
   for (const std::size_t b : order) {
-    const ParameterRange& parameters = shape_.buckets[b].parameters;
-    block.compute("bucket " + std::to_string(b),
-                  SquaredNorm{parameters.count / shape_.slice.sharding_ways,
-                              {parameters.first, shape_.slice.sharding_ways}},
-                  {buckets_.own_gradients(shape_.buckets[b])}, {block.all(buffers_.norm_sum)});
+    const GradientBucket& bucket = shape_.buckets[b];
+    // The model group spans the expert axis.
+    const int copies = bucket.experts || bucket.ways > 1 ? 1 : shape_.plan.expert;
+    block.compute(
+        "bucket " + std::to_string(b),
+        SquaredNorm{bucket.slice(), {bucket.parameters.first, shape_.sharding_of(bucket)}, copies},
+        {buckets_.own_gradients(bucket)}, {block.all(buffers_.norm_sum)});
   }
   const auto reduce_scalar = [&](const char* label, const std::optional<GroupSlot>& group,
                                  BufferId id) {
@@ -117,7 +142,7 @@ Block DecoderStage::step() const {
   block.compute("gradient norm",
                 ClipFactor{shape_.job.clip_norm.has_value(), shape_.job.clip_norm.value_or(0)},
                 {block.all(buffers_.norm_sum)}, {block.all(buffers_.norm)});
-  for (std::size_t b = 0; b < shape_.buckets.size(); ++b) update_bucket(block, b);
+  for (const std::size_t b : forward_order(shape_)) update_bucket(block, b);
   return block.take();
 }
 

@@ -24,7 +24,7 @@ class DenseLowering {
         plan_(*plan.dense),
         job_(job),
         grid_(plan_),
-        slots_(dense_groups(plan_)),
+        slots_(dense_groups(plan_, model_.experts > 1)),
         ties_stages_(model_.tied_embeddings && plan_.pipeline > 1) {}
 
   Program lower() {
@@ -83,8 +83,11 @@ class DenseLowering {
       role.group_slots.push_back(use.kind);
       if (use.kind == GroupKind::Tensor) result.tensor = slot;
       if (use.kind == GroupKind::Context) result.context = slot;
+      if (use.kind == GroupKind::Expert) result.expert = slot;
       if (use.kind == GroupKind::Sharding) result.sharding = slot;
       if (use.kind == GroupKind::Data) result.data = slot;
+      if (use.kind == GroupKind::ExpertSharding) result.expert_sharding = slot;
+      if (use.kind == GroupKind::ExpertData) result.expert_data = slot;
       if (use.kind == GroupKind::Model) result.model = slot;
       if (use.kind == GroupKind::World) result.world = slot;
     }
@@ -103,7 +106,14 @@ class DenseLowering {
 
   /// Every pipeline-th stretch of layers, from the stage's own on.
   StageSlice slice(int stage) const {
-    StageSlice result{{}, first(stage), last(stage), plan_.tensor, plan_.sharding};
+    StageSlice result;
+    result.first = first(stage);
+    result.last = last(stage);
+    result.tensor_ways = plan_.tensor;
+    result.sharding_ways = plan_.shared_sharding();
+    result.expert_sharding_ways = plan_.sharding;
+    result.expert_ways = plan_.expert_ways();
+    result.expert_tensor_ways = plan_.expert_tensor;
     int next = 0;
     for (int i = 0; i < static_cast<int>(plan_.layers_per_stage.size()); ++i) {
       const int count = plan_.layers_per_stage[static_cast<std::size_t>(i)];

@@ -10,6 +10,8 @@ namespace {
 
 enum class Split { None, Rows, Columns };
 
+constexpr const char* kExperts = "block_sparse_moe.";  ///< Of a layer, its router and its experts.
+
 /// Names of the tensors that differ between families.
 struct Names {
   std::string layer_prefix, norm1, norm2, out, down, embedding, positions, final_norm, output;
@@ -52,6 +54,7 @@ class LayoutBuilder {
     }
     bounds.push_back(next_);
     if (slice_.last) add_head();
+    if (model_.experts > 1) add_all_experts();
     result_.parameters.elements = next_;
     return std::move(result_);
   }
@@ -60,12 +63,15 @@ class LayoutBuilder {
   /// A tensor of rows x columns (columns = 0: a vector), split over the tensor group.
   ParameterRange add(const std::string& name, std::int64_t rows, std::int64_t columns, Split split,
                      double stddev, double value = 0.0) {
+    return add(name, rows, columns, split, stddev, value, slice_.tensor_ways);
+  }
+  ParameterRange add(const std::string& name, std::int64_t rows, std::int64_t columns, Split split,
+                     double stddev, double value, std::int64_t ways) {
     ParameterTensor tensor;
     tensor.name = name;
     tensor.offset = next_;
     tensor.initial_stddev = stddev;
     tensor.initial_value = value;
-    const std::int64_t ways = slice_.tensor_ways;
     std::int64_t local_rows = rows;
     std::int64_t local_columns = columns;
     if (split == Split::Rows) {
@@ -88,10 +94,11 @@ class LayoutBuilder {
   ParameterTensor& last() { return result_.parameters.tensors.back(); }
 
   void begin_part() { part_first_ = next_; }
-  void end_part() {
-    const std::int64_t ways = slice_.sharding_ways;
+  void end_part(ParameterPart::Kind kind) {
+    const std::int64_t ways = kind == ParameterPart::Kind::Experts ? slice_.expert_sharding_ways
+                                                                   : slice_.sharding_ways;
     next_ = part_first_ + (next_ - part_first_ + ways - 1) / ways * ways;
-    result_.parts.push_back({part_first_, next_ - part_first_});
+    result_.parts.push_back({kind, {part_first_, next_ - part_first_}});
   }
 
   void add_embedding() {
@@ -104,7 +111,7 @@ class LayoutBuilder {
           add(names_.positions, model_.max_positions, model_.hidden, Split::None, sigma());
     }
     if (model_.tied_embeddings && slice_.last) result_.output_weight = result_.token_embedding;
-    end_part();
+    end_part(ParameterPart::Kind::Embedding);
   }
 
   void add_head() {
@@ -120,7 +127,7 @@ class LayoutBuilder {
           add(names_.embedding, model_.vocab, model_.hidden, Split::Rows, sigma());
       last().counted = Counted::Never;
     }
-    end_part();
+    end_part(ParameterPart::Kind::Head);
   }
 
   std::pair<ParameterRange, std::optional<ParameterRange>> add_norm(const std::string& name) {
@@ -137,10 +144,52 @@ class LayoutBuilder {
     std::tie(layer.norm1_weight, layer.norm1_bias) = add_norm(prefix + names_.norm1);
     std::tie(layer.norm2_weight, layer.norm2_bias) = add_norm(prefix + names_.norm2);
     layer.norms.count = next_ - layer.norms.first;
+    if (model_.experts > 1) {
+      layer.router = add(prefix + kExperts + "gate.weight", model_.experts, model_.hidden,
+                         Split::None, sigma());
+    }
     add_attention(prefix, layer);
-    add_feed_forward(prefix, layer);
+    if (model_.experts == 1) add_feed_forward(prefix, layer);
     result_.layers.push_back(layer);
-    end_part();
+    end_part(ParameterPart::Kind::Layer);
+  }
+
+  void add_all_experts() {
+    result_.parameters.experts = model_.experts / slice_.expert_ways;
+    std::vector<std::int64_t>& bounds = result_.parameters.expert_bounds;
+    for (int l = 0; l < slice_.layers(); ++l) {
+      bounds.push_back(next_);
+      add_experts(names_.layer_prefix + std::to_string(slice_.model_layer(l)) + "." + kExperts,
+                  result_.layers[static_cast<std::size_t>(l)]);
+    }
+    bounds.push_back(next_);
+  }
+
+  /// As Mixtral names them: w1 the gate, w3 up, w2 down.
+  void add_experts(const std::string& prefix, LayerParameters& layer) {
+    begin_part();
+    layer.up_weight.first = next_;
+    for (int e = 0; e < result_.parameters.experts; ++e) {
+      if (model_.gated()) add_expert(prefix, e, "w1", Split::Rows);
+      add_expert(prefix, e, "w3", Split::Rows);
+    }
+    layer.up_weight.count = next_ - layer.up_weight.first;
+    layer.down_weight.first = next_;
+    for (int e = 0; e < result_.parameters.experts; ++e) {
+      add_expert(prefix, e, "w2", Split::Columns);
+    }
+    layer.down_weight.count = next_ - layer.down_weight.first;
+    end_part(ParameterPart::Kind::Experts);
+  }
+
+  void add_expert(const std::string& prefix, int expert, const char* name, Split split) {
+    const bool up = split == Split::Rows;
+    const int ways = slice_.expert_tensor_ways;
+    add(prefix + "experts.{}." + name + ".weight", up ? model_.ffn : model_.hidden,
+        up ? model_.hidden : model_.ffn, ways > 1 ? split : Split::None,
+        up ? sigma() : residual_sigma(), 0.0, ways);
+    last().expert = expert;
+    last().counted = Counted::Always;
   }
 
   void add_attention(const std::string& prefix, LayerParameters& layer) {
@@ -236,8 +285,7 @@ int StageSlice::model_layer(int layer) const {
 }
 
 StageParameters stage_parameters(const Transformer& model, const StageSlice& slice) {
-  ORRERY_CHECK(model.family == ModelFamily::Gpt2 || model.family == ModelFamily::Llama,
-               "only decoders have a parameter layout");
+  ORRERY_CHECK(model.family != ModelFamily::Bert, "only decoders have a parameter layout");
   return LayoutBuilder(model, slice).build();
 }
 

@@ -16,7 +16,7 @@ int degree_of(const DensePlan& plan, Axis axis) {
     case Axis::Sharding:
       return plan.sharding;
     case Axis::Expert:
-      return 1;  // Expert groups are drawn from the data ways; they add no ranks.
+      return plan.expert;
     case Axis::Pipeline:
       return plan.pipeline;
     case Axis::Data:
@@ -62,21 +62,37 @@ std::vector<Rank> RankGrid::group(Rank rank, const std::vector<Axis>& axes) cons
 }
 
 int RankGrid::data_way(Rank rank) const {
-  return coordinate(rank, Axis::Data) * degree(Axis::Sharding) + coordinate(rank, Axis::Sharding);
+  const int outer =
+      coordinate(rank, Axis::Data) * degree(Axis::Sharding) + coordinate(rank, Axis::Sharding);
+  return outer * degree(Axis::Expert) + coordinate(rank, Axis::Expert);
 }
 
-std::vector<DenseGroup> dense_groups(const DensePlan& plan) {
-  static const DenseGroup all[] = {
+std::vector<DenseGroup> dense_groups(const DensePlan& plan, bool experts) {
+  std::vector<DenseGroup> all = {
       {GroupKind::Tensor, {Axis::Tensor}},
       {GroupKind::Context, {Axis::Context}},
+      {GroupKind::Expert, {Axis::Expert}},
       {GroupKind::Sharding, {Axis::Sharding}},
       // Ranks that share a sequence hold the same parameters too.
       {GroupKind::Data, {Axis::Context, Axis::Data}},
-      {GroupKind::Model, {Axis::Tensor, Axis::Pipeline, Axis::Sharding}},
+      {GroupKind::ExpertSharding, {Axis::Sharding}},
+      {GroupKind::ExpertData, {Axis::Context, Axis::Data}},
+      {GroupKind::Model, {Axis::Tensor, Axis::Pipeline, Axis::Sharding, Axis::Expert}},
       {GroupKind::World,
-       {Axis::Tensor, Axis::Context, Axis::Pipeline, Axis::Sharding, Axis::Data}}};
+       {Axis::Tensor, Axis::Context, Axis::Pipeline, Axis::Sharding, Axis::Expert, Axis::Data}}};
   std::vector<DenseGroup> groups;
-  for (const DenseGroup& group : all) {
+  for (DenseGroup& group : all) {
+    // Tensor ranks hold different experts too.
+    if (group.kind == GroupKind::Expert && plan.expert_tensor < plan.tensor) {
+      group.axes.push_back(Axis::Tensor);
+    }
+    // What is no expert's is the same along the expert axis, or divided over it.
+    const GroupKind shared = plan.sharding_stage > 0 ? GroupKind::Sharding : GroupKind::Data;
+    if (group.kind == shared) group.axes.push_back(Axis::Expert);
+    const bool of_experts = group.kind == GroupKind::Expert ||
+                            group.kind == GroupKind::ExpertSharding ||
+                            group.kind == GroupKind::ExpertData;
+    if (of_experts && !experts) continue;
     int size = 1;
     for (const Axis axis : group.axes) size *= degree_of(plan, axis);
     if (size > 1) groups.push_back(group);

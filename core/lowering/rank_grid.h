@@ -25,7 +25,7 @@ class RankGrid {
   std::vector<Rank> group(Rank rank, const std::vector<Axis>& axes) const;
   /// The rank like `rank` but at `coordinate` along `axis`.
   Rank moved(Rank rank, Axis axis, int coordinate) const;
-  /// 0 .. data·sharding−1: selects the samples of a rank.
+  /// 0 .. DensePlan::data_ways() − 1: selects the samples of a rank.
   int data_way(Rank) const;
 
  private:
@@ -47,6 +47,7 @@ struct DenseGroup {
 
 /// The groups of a dense plan in the order of its roles' slots. Groups of one rank have none, and
 /// that of tied embeddings, which no axes span, is not here.
-std::vector<DenseGroup> dense_groups(const DensePlan&);
+/// @param experts  The model has any.
+std::vector<DenseGroup> dense_groups(const DensePlan&, bool experts);
 
 }  // namespace orrery::core

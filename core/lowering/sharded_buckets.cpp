@@ -12,16 +12,27 @@ std::size_t ShardedBuckets::bucket_of(ParameterRange range) const {
   return static_cast<std::size_t>(after - shape_.buckets.begin()) - 1;
 }
 
-std::size_t ShardedBuckets::bucket_of_layer(int layer) const {
-  return bucket_of(shape_.parameters.layers[static_cast<std::size_t>(layer)].norm1_weight);
+std::vector<std::size_t> ShardedBuckets::buckets_of_layer(int layer) const {
+  const LayerParameters& p = shape_.parameters.layers[static_cast<std::size_t>(layer)];
+  std::vector<std::size_t> result = {bucket_of(p.norm1_weight)};
+  if (shape_.has_experts()) result.push_back(bucket_of(p.up_weight));
+  return result;
 }
 
-bool ShardedBuckets::begins_bucket(int layer, int begin) const {
-  return layer == begin || bucket_of_layer(layer) != bucket_of_layer(layer - 1);
+std::vector<std::size_t> ShardedBuckets::begun_buckets(int layer, int begin) const {
+  std::vector<std::size_t> result = buckets_of_layer(layer);
+  if (layer == begin) return result;
+  const std::vector<std::size_t> before = buckets_of_layer(layer - 1);
+  std::erase_if(result, [&](std::size_t b) { return std::ranges::count(before, b) > 0; });
+  return result;
 }
 
-bool ShardedBuckets::ends_bucket(int layer, int end) const {
-  return layer + 1 == end || bucket_of_layer(layer) != bucket_of_layer(layer + 1);
+std::vector<std::size_t> ShardedBuckets::ended_buckets(int layer, int end) const {
+  std::vector<std::size_t> result = buckets_of_layer(layer);
+  if (layer + 1 == end) return result;
+  const std::vector<std::size_t> after = buckets_of_layer(layer + 1);
+  std::erase_if(result, [&](std::size_t b) { return std::ranges::count(after, b) > 0; });
+  return result;
 }
 
 std::vector<std::size_t> ShardedBuckets::head_buckets() const {
@@ -30,16 +41,19 @@ std::vector<std::size_t> ShardedBuckets::head_buckets() const {
   return output == norm ? std::vector{norm} : std::vector{output, norm};
 }
 
+bool ShardedBuckets::neighbours(std::size_t bucket, std::size_t other) const {
+  return other < shape_.buckets.size() && shape_.buckets[other].layers > 0 &&
+         shape_.buckets[other].experts == shape_.buckets[bucket].experts;
+}
+
 /// In turns: backward takes the other buffer than forward, so that the layer with which one ends and
 /// the other begins is gathered beside it.
 BufferId ShardedBuckets::gathered_into(std::size_t bucket, bool backward) const {
-  if (!backward || !shape_.holds_layers(shape_.buckets[bucket])) {
+  if (!backward || shape_.buckets[bucket].layers == 0) {
     return *buffers_.gathered_parameters[bucket];
   }
-  const bool after =
-      bucket + 1 < shape_.buckets.size() && shape_.holds_layers(shape_.buckets[bucket + 1]);
-  const bool before = bucket > 0 && shape_.holds_layers(shape_.buckets[bucket - 1]);
-  if (after) return *buffers_.gathered_parameters[bucket + 1];
+  if (neighbours(bucket, bucket + 1)) return *buffers_.gathered_parameters[bucket + 1];
+  const bool before = bucket > 0 && neighbours(bucket, bucket - 1);
   return *buffers_.gathered_parameters[before ? bucket - 1 : bucket];
 }
 
@@ -47,9 +61,11 @@ View ShardedBuckets::value(const BlockBuilder& block, ParameterRange range) cons
   if (buffers_.gathered_parameters.empty()) {
     return {buffers_.values, range.first, range.count, std::nullopt};
   }
-  const std::size_t bucket = bucket_of(range);
-  return {gathered_into(bucket, block.backward()),
-          range.first - shape_.buckets[bucket].parameters.first, range.count, std::nullopt};
+  const std::size_t b = bucket_of(range);
+  const GradientBucket& bucket = shape_.buckets[b];
+  const std::int64_t first = range.first - bucket.parameters.first;
+  if (bucket.ways == 1) return {buffers_.values, bucket.slice_first + first, range.count, {}};
+  return {gathered_into(b, block.backward()), first, range.count, std::nullopt};
 }
 
 View ShardedBuckets::gradient(ParameterRange range) const {
@@ -63,32 +79,25 @@ View ShardedBuckets::gradient(ParameterRange range) const {
 View ShardedBuckets::own_values(const GradientBucket& bucket) const {
   if (buffers_.gathered_parameters.empty()) {
     return {buffers_.values, bucket.parameters.first, bucket.parameters.count,
-            shape_.slots.sharding};
+            shape_.sharding_of(bucket)};
   }
-  return {buffers_.values,
-          bucket.slice_first,
-          bucket.parameters.count / shape_.slice.sharding_ways,
-          {}};
+  return {buffers_.values, bucket.slice_first, bucket.slice(), {}};
 }
 
 View ShardedBuckets::own_gradients(const GradientBucket& bucket) const {
   if (bucket.whole) {
     return {buffers_.gradients, bucket.gradients_first, bucket.parameters.count,
-            shape_.slots.sharding};
+            shape_.sharding_of(bucket)};
   }
-  return {buffers_.gradients,
-          bucket.gradients_first,
-          bucket.parameters.count / shape_.slice.sharding_ways,
-          {}};
+  return {buffers_.gradients, bucket.gradients_first, bucket.slice(), {}};
 }
 
 void ShardedBuckets::gather_parameters(BlockBuilder& block, std::size_t bucket) const {
-  if (buffers_.gathered_parameters.empty()) return;
   const GradientBucket& b = shape_.buckets[bucket];
-  const View slice{
-      buffers_.values, b.slice_first, b.parameters.count / shape_.slice.sharding_ways, {}};
+  if (buffers_.gathered_parameters.empty() || b.ways == 1) return;
+  const View slice{buffers_.values, b.slice_first, b.slice(), {}};
   const View gathered{gathered_into(bucket, block.backward()), 0, b.parameters.count, {}};
-  block.gather("bucket " + std::to_string(bucket), *shape_.slots.sharding, slice, gathered,
+  block.gather("bucket " + std::to_string(bucket), *shape_.sharding_of(b), slice, gathered,
                Stream::Gather);
 }
 
@@ -102,28 +111,33 @@ void ShardedBuckets::begin_gradients(BlockBuilder& block, std::size_t bucket) co
 void ShardedBuckets::end_gradients(BlockBuilder& block, std::size_t bucket) const {
   const GradientBucket& b = shape_.buckets[bucket];
   if (b.whole) return;
-  reduce_normalizations(block, bucket);
+  reduce_replicated(block, bucket);
   const std::string label = "bucket " + std::to_string(bucket);
   View sum = gradient(b.parameters);
-  block.collective(label, CollectiveKind::ReduceScatter, *shape_.slots.sharding, sum, Stream::Data);
-  sum.slice = shape_.slots.sharding;
-  const std::int64_t count = b.parameters.count / shape_.slice.sharding_ways;
-  block.compute(label, Accumulate{count}, {sum}, {own_gradients(b)}, Stream::Data);
+  const std::optional<GroupSlot> group = shape_.sharding_of(b);
+  block.collective(label, CollectiveKind::ReduceScatter, *group, sum, Stream::Data);
+  sum.slice = group;
+  block.compute(label, Accumulate{b.slice()}, {sum}, {own_gradients(b)}, Stream::Data);
 }
 
-void ShardedBuckets::reduce_normalizations(BlockBuilder& block, std::size_t bucket) const {
-  if (!shape_.plan.sequence_parallel) return;
-  const int first_layer = shape_.parameters.has_embedding ? 1 : 0;
-  for (int part = shape_.buckets[bucket].last_part; part >= shape_.buckets[bucket].first_part;
-       --part) {
-    const int layer = part - first_layer;
-    if (layer < 0) continue;
-    const ParameterRange norms =
-        layer < shape_.slice.layers()
-            ? shape_.parameters.layers[static_cast<std::size_t>(layer)].norms
-            : *shape_.parameters.final_norm;
-    block.collective("bucket " + std::to_string(bucket) + " norms", CollectiveKind::AllReduce,
-                     *shape_.slots.tensor, gradient(norms), Stream::Data);
+std::optional<ParameterRange> ShardedBuckets::replicated(const LayerParameters& layer) const {
+  if (!shape_.plan.sequence_parallel) return layer.router;
+  const std::int64_t router = layer.router ? layer.router->count : 0;
+  return ParameterRange{layer.norms.first, layer.norms.count + router};
+}
+
+void ShardedBuckets::reduce_replicated(BlockBuilder& block, std::size_t index) const {
+  if (!shape_.slots.tensor) return;
+  const GradientBucket& bucket = shape_.buckets[index];
+  const auto reduce = [&](const std::optional<ParameterRange>& range) {
+    if (!range) return;
+    block.collective("bucket " + std::to_string(index) + " replicated", CollectiveKind::AllReduce,
+                     *shape_.slots.tensor, gradient(*range), Stream::Data);
+  };
+  if (bucket.head && shape_.plan.sequence_parallel) reduce(shape_.parameters.final_norm);
+  if (bucket.experts) return;
+  for (int layer = bucket.first_layer + bucket.layers; layer-- > bucket.first_layer;) {
+    reduce(replicated(shape_.parameters.layers[static_cast<std::size_t>(layer)]));
   }
 }
 

@@ -8,6 +8,7 @@
 // or the last reduced. Source: Rajbhandari et al., ZeRO, SC 2020.
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "core/lowering/block_builder.h"
@@ -22,10 +23,10 @@ class ShardedBuckets {
       : shape_(shape), buffers_(buffers) {}
 
   std::size_t bucket_of(ParameterRange) const;
-  std::size_t bucket_of_layer(int layer) const;
-  /// Whether a layer is its bucket's first, or last, within the layers from `begin` or up to `end`.
-  bool begins_bucket(int layer, int begin) const;
-  bool ends_bucket(int layer, int end) const;
+  /// Buckets of which a layer of those from `begin` on, or up to `end`, is the first, or the last: of
+  /// all but its experts, and of its experts.
+  std::vector<std::size_t> begun_buckets(int layer, int begin) const;
+  std::vector<std::size_t> ended_buckets(int layer, int end) const;
   std::vector<std::size_t> head_buckets() const;
 
   /// Of the parameters: where the block has them.
@@ -41,11 +42,15 @@ class ShardedBuckets {
   /// this rank's slice of their sum to its gradients.
   void begin_gradients(BlockBuilder&, std::size_t bucket) const;
   void end_gradients(BlockBuilder&, std::size_t bucket) const;
-  /// Gradients of normalisation weights, of which each rank has summed its own rows.
-  void reduce_normalizations(BlockBuilder&, std::size_t bucket) const;
+  /// Gradients of what every rank of a tensor group has, but of which each has summed only its rows
+  /// (normalisations and router, with sequence parallelism) or its part of the columns (the router).
+  void reduce_replicated(BlockBuilder&, std::size_t bucket) const;
 
  private:
   BufferId gathered_into(std::size_t bucket, bool backward) const;
+  std::vector<std::size_t> buckets_of_layer(int layer) const;
+  bool neighbours(std::size_t bucket, std::size_t other) const;
+  std::optional<ParameterRange> replicated(const LayerParameters&) const;
 
   const StageShape& shape_;
   const StageBuffers& buffers_;

@@ -21,6 +21,8 @@ std::string_view gap_cause_name(GapCause cause) {
       return "tensor collective";
     case GapCause::Context:
       return "context exchange";
+    case GapCause::Expert:
+      return "expert exchange";
     case GapCause::Gather:
       return "parameter gather";
     case GapCause::Data:
@@ -33,7 +35,7 @@ std::string_view gap_cause_name(GapCause cause) {
   ORRERY_CHECK(false, "no such cause");
 }
 
-char gap_cause_letter(GapCause cause) { return "wdiptxgcsh"[static_cast<int>(cause)]; }
+char gap_cause_letter(GapCause cause) { return "wdiptxegcsh"[static_cast<int>(cause)]; }
 
 namespace {
 
@@ -108,6 +110,7 @@ class CauseFinder {
                     std::optional<SpanNumber> behind) const {
     if (waited == SpanKind::TensorCommunication) return GapCause::Tensor;
     if (waited == SpanKind::ContextCommunication) return GapCause::Context;
+    if (waited == SpanKind::ExpertCommunication) return GapCause::Expert;
     if (waited == SpanKind::ParameterGather) return GapCause::Gather;
     if (waited == SpanKind::DataCommunication) {
       return ends_the_rank(gap) ? GapCause::Drain : GapCause::Data;

@@ -26,14 +26,15 @@ enum class GapCause {
   Pipeline,   ///< For a message of the pipeline that queued behind another.
   Tensor,     ///< For the last member of a tensor-parallel collective.
   Context,    ///< For a rank that shares the sequence: its heads, or its keys and values.
+  Expert,     ///< For the last member of an exchange of rows between experts.
   Gather,     ///< For the last member of a gathering of parameters.
   Data,       ///< For the last member of a data-parallel collective.
   Server,     ///< For a parameter server, or a server for its workers.
   Host        ///< All it needed was there: launching, the operating system, the program itself.
 };
-inline constexpr int kGapCauses = 10;
+inline constexpr int kGapCauses = 11;
 std::string_view gap_cause_name(GapCause);
-char gap_cause_letter(GapCause);  ///< w d i p t x g c s h: what the viewer writes into a gap.
+char gap_cause_letter(GapCause);  ///< w d i p t x e g c s h: what the viewer writes into a gap.
 
 struct Gap {
   Rank rank;

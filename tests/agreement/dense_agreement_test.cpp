@@ -53,8 +53,7 @@ std::vector<double> losses(const core::Trace& trace) {
 }
 
 TEST(DenseAgreement, BothTracesFollowTheProgramInTheSameOrder) {
-  const core::Model model = small_gpt2();
-  for (const auto& [name, plan] : dense_plans()) {
+  for (const auto& [name, plan, model] : cases()) {
     SCOPED_TRACE(name);
     const core::Program program = lowered(plan, model);
     sim::SimulateOptions options;
@@ -72,9 +71,8 @@ TEST(DenseAgreement, BothTracesFollowTheProgramInTheSameOrder) {
 }
 
 TEST(DenseAgreement, RandomDelaysChangeNoBitOfTheLosses) {
-  const core::Model model = small_gpt2();
   std::uint64_t seed = 0;
-  for (const auto& [name, plan] : dense_plans()) {
+  for (const auto& [name, plan, model] : cases()) {
     SCOPED_TRACE(name);
     const core::Program program = lowered(plan, model);
     const std::vector<double> undisturbed = losses(run(program, model, 2));
@@ -85,8 +83,7 @@ TEST(DenseAgreement, RandomDelaysChangeNoBitOfTheLosses) {
 }
 
 TEST(DenseAgreement, SimulatedDelaysKeepTheOrder) {
-  const core::Model model = small_gpt2();
-  for (const auto& [name, plan] : dense_plans()) {
+  for (const auto& [name, plan, model] : cases()) {
     SCOPED_TRACE(name);
     const core::Program program = lowered(plan, model);
     sim::SimulateOptions options;
@@ -120,6 +117,22 @@ TEST(DenseAgreement, EveryPlanGivesTheLossesOfOneRank) {
   }
 }
 
+// Every row has a slot, whichever ranks route it and whichever hold its experts.
+TEST(DenseAgreement, ExpertsGiveTheLossesOfOneRank) {
+  const core::Model model = small_mixtral();
+  const std::vector<double> expected =
+      losses(run(lowered(one_rank_plan(), model), model, small_job().steps));
+  EXPECT_LT(expected.back(), 0.9 * expected.front()) << "the loss must fall for this to tell";
+  for (const auto& [name, plan] : expert_plans()) {
+    SCOPED_TRACE(name);
+    const std::vector<double> found = losses(run(lowered(plan, model), model, small_job().steps));
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t s = 0; s < found.size(); ++s) {
+      EXPECT_NEAR(found[s] / expected[s], 1.0, 1e-4) << "step " << s;
+    }
+  }
+}
+
 /// A wait that only bounds how early something is fetched or how long something is sent: it bounds
 /// memory, no buffer's content needs it.
 bool bounds_memory(const core::Role& role, const core::Call& call, const core::CallWait& wait) {
@@ -132,9 +145,9 @@ bool bounds_memory(const core::Role& role, const core::Call& call, const core::C
 
 TEST(DenseAgreement, NoDependencyBetweenCallsCanBeDeletedUnnoticed) {
   int deleted = 0;
-  for (const auto& [name, plan] : dense_plans()) {
+  for (const auto& [name, plan, model] : cases()) {
     SCOPED_TRACE(name);
-    const core::Program program = lowered(plan, small_gpt2());
+    const core::Program program = lowered(plan, model);
     for (std::size_t r = 0; r < program.roles.size(); ++r) {
       for (std::size_t c = 0; c < program.roles[r].step.size(); ++c) {
         const core::Call& call = program.roles[r].step[c];
@@ -153,8 +166,7 @@ TEST(DenseAgreement, NoDependencyBetweenCallsCanBeDeletedUnnoticed) {
 }
 
 TEST(DenseAgreement, MeasuredPeakMemoryIsAtMostThePredicted) {
-  const core::Model model = small_gpt2();
-  for (const auto& [name, plan] : dense_plans()) {
+  for (const auto& [name, plan, model] : cases()) {
     SCOPED_TRACE(name);
     const core::Program program = lowered(plan, model);
     const core::Trace trace = run(program, model, 2);

@@ -1,5 +1,6 @@
 #include "tests/agreement/dense_plans.h"
 
+#include <algorithm>
 #include <random>
 
 namespace orrery::agreement {
@@ -13,6 +14,10 @@ using core::Recompute;
 NamedPlan named(std::string name, DensePlan dense) {
   if (dense.layers_per_stage.empty()) dense.layers_per_stage = core::even_layers(4, dense.pipeline);
   if (dense.sharding > 1 && dense.sharding_stage == 0) dense.sharding_stage = 1;
+  std::vector<Axis>& order = dense.axis_order;
+  if (dense.expert > 1 && std::ranges::count(order, Axis::Expert) == 0) {
+    order.insert(order.begin() + 1, Axis::Expert);
+  }
   core::Plan plan;
   plan.name = name;
   plan.dense = std::move(dense);
@@ -137,7 +142,73 @@ std::vector<NamedPlan> dense_plans() {
   };
 }
 
-core::Plan one_rank_plan() { return named("one rank", {.microbatch = 8}).plan; }
+std::vector<NamedPlan> expert_plans() {
+  const auto full = Recompute::Full;
+  std::vector<NamedPlan> plans = {
+      named("experts, two microbatches", {.microbatch = 4}),
+      named("expert 2", {.expert = 2, .microbatch = 2}),
+      named("expert 4", {.expert = 4}),
+      named("data 2 expert 2", {.data = 2, .expert = 2, .microbatch = 2}),
+      named("expert 2 of stage 1", {.sharding_stage = 1, .expert = 2, .microbatch = 2}),
+      named("sharding 2 expert 2, full", {.sharding = 2, .expert = 2, .recompute = full}),
+      named("sharding 2 of stage 2, expert 2, data 2, two layers a bucket",
+            {.data = 2,
+             .sharding = 2,
+             .sharding_stage = 2,
+             .expert = 2,
+             .bucket = core::Bytes(200e3)}),
+      named("expert 2 of stage 3, data 2", {.data = 2, .sharding_stage = 3, .expert = 2}),
+      named("sharding 2 of stage 3, expert 2, pipeline 2, full",
+            {.sharding = 2,
+             .sharding_stage = 3,
+             .pipeline = 2,
+             .expert = 2,
+             .recompute = full}),
+      named("experts over tensor 2", {.tensor = 2, .expert_tensor = 2, .microbatch = 4}),
+      named("expert 2 over tensor 2, sequence parallel, pipeline 2",
+            {.tensor = 2,
+             .pipeline = 2,
+             .expert = 2,
+             .expert_tensor = 2,
+             .sequence_parallel = true,
+             .microbatch = 2}),
+      named("experts of tensor 2, sequence parallel",
+            {.tensor = 2, .sequence_parallel = true, .microbatch = 4}),
+      named("expert 2, experts of tensor 2, sequence parallel, sharding 2, full",
+            {.sharding = 2,
+             .tensor = 2,
+             .expert = 2,
+             .sequence_parallel = true,
+             .microbatch = 2,
+             .recompute = full}),
+      named("expert 2 context 2 ring", {.context = 2,
+                                        .expert = 2,
+                                        .microbatch = 2,
+                                        .axis_order = {Axis::Context, Axis::Expert}}),
+      named("expert 2 pipeline 2 zb-h1",
+            {.pipeline = 2, .expert = 2, .schedule = PipelineSchedule::ZeroBubbleH1}),
+      named("expert 2 pipeline 2 interleaved, one reduction",
+            {.pipeline = 2,
+             .expert = 2,
+             .virtual_stages = 2,
+             .layers_per_stage = {1, 1, 1, 1},
+             .schedule = PipelineSchedule::Interleaved,
+             .overlap_gradients = false}),
+  };
+  for (NamedPlan& plan : plans) plan.plan.dense->expert_capacity = 2;  // 4 experts, 2 for each.
+  return plans;
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const auto& [name, plan] : dense_plans()) all.push_back({name, plan, small_gpt2()});
+  for (const auto& [name, plan] : expert_plans()) all.push_back({name, plan, small_mixtral()});
+  return all;
+}
+
+core::Plan one_rank_plan() {
+  return named("one rank", {.expert_capacity = 2, .microbatch = 8}).plan;
+}
 
 core::Model small_gpt2() {
   core::Transformer t;
@@ -168,6 +239,15 @@ core::Model small_llama() {
   t.activation = core::ActivationKind::SwiGlu;
   t.position = core::PositionKind::Rotary;
   return {"small llama", t, std::nullopt};
+}
+
+core::Model small_mixtral() {
+  core::Model model = small_llama();
+  model.name = "small mixtral";
+  model.transformer->family = core::ModelFamily::Mixtral;
+  model.transformer->experts = 4;
+  model.transformer->experts_per_token = 2;
+  return model;
 }
 
 core::Job small_job() {

@@ -86,7 +86,7 @@ TEST(CommunicationVolume, OfSequenceParallelismIsTensorParallelismsAndTwoGathers
             (Volumes{{{GroupKind::Tensor, CollectiveKind::ReduceScatter}, 4 * kActivations},
                      {{GroupKind::Tensor, CollectiveKind::AllGather}, (4 + 2) * kActivations}}));
   // The two normalisations' weights of a layer, in float32.
-  EXPECT_EQ(volumes(program.roles[0], "bucket 2 norms"),
+  EXPECT_EQ(volumes(program.roles[0], "bucket 2 replicated"),
             (Volumes{{{GroupKind::Tensor, CollectiveKind::AllReduce}, 2 * kHidden * 4}}));
 }
 

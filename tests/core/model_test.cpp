@@ -62,7 +62,11 @@ TEST(ParameterCount, TinyMixtral) {
 TEST(ParameterCount, Mixtral8x7B) {
   Transformer t = llama(32, 4096, 32, 8, 14336, 32000);
   t.experts = 8;
+  t.experts_per_token = 2;
   EXPECT_EQ(parameter_count(t), 46'702'792'704);
+  // The paper's 13 billion active parameters: 2 of 8 experts.
+  EXPECT_EQ(active_parameter_count(t), 46'702'792'704 - 32LL * 6 * 3 * 4096 * 14336);
+  EXPECT_NEAR(static_cast<double>(active_parameter_count(t)), 13e9, 0.2e9);
 }
 
 // BERT's masked-language head: dense, normalisation and a bias over the vocabulary; PyTorch's

@@ -92,6 +92,14 @@ struct Fault {
 
 std::ostream& operator<<(std::ostream& out, const Fault& fault) { return out << fault.name; }
 
+/// 4 experts, each over a tensor group.
+void with_experts(Plan& plan, Model& model) {
+  model.transformer->experts = 4;
+  model.transformer->experts_per_token = 2;
+  model.transformer->linear_bias = false;
+  plan.dense->expert_tensor = plan.dense->tensor;
+}
+
 class DenseFault : public ::testing::TestWithParam<Fault> {};
 
 TEST_P(DenseFault, IsNamedWithItsRule) {
@@ -206,8 +214,49 @@ INSTANTIATE_TEST_SUITE_P(
               },
               "all-to-all deals the 2 key-value heads of a tensor rank, which it must divide; use 1 "
               "or 2"},
-        Fault{"expert", [](Plan& p, Model&, Job&) { p.dense->expert = 2; },
-              "expert parallelism) is not covered"},
+        Fault{"expert_of_none",
+              [](Plan& p, Model&, Job&) {
+                p.dense->expert = 2;
+                p.dense->data = 1;
+                p.dense->axis_order.push_back(Axis::Expert);
+              },
+              "dense.expert = 2: the model has no experts; use 1"},
+        Fault{"expert_tensor_of_none", [](Plan& p, Model&, Job&) { p.dense->expert_tensor = 2; },
+              "dense.expert_tensor = 2: the model has no experts; use 1"},
+        Fault{"expert_axis",
+              [](Plan& p, Model&, Job&) {
+                p.dense->expert = 2;
+                p.dense->data = 1;
+              },
+              "names \"expert\" 0 times"},
+        Fault{"experts_on_too_many",
+              [](Plan& p, Model& m, Job&) {
+                with_experts(p, m);
+                p.dense->expert = 2;
+                p.dense->data = 1;
+                p.dense->axis_order.push_back(Axis::Expert);
+                m.transformer->experts = 7;
+              },
+              "dense.expert = 2: 2 ranks do not divide the model's 7 experts; use 1 or 7"},
+        Fault{"expert_tensor",
+              [](Plan& p, Model& m, Job&) {
+                with_experts(p, m);
+                p.dense->expert_tensor = 4;
+              },
+              "dense.expert_tensor = 4: each expert lies on one rank, or on all of a tensor group; use "
+              "1 or 2"},
+        Fault{"experts_of_tensor_ranks",
+              [](Plan& p, Model& m, Job&) {
+                with_experts(p, m);
+                p.dense->expert_tensor = 1;
+              },
+              "which needs dense.sequence_parallel = true; or use dense.expert_tensor = 2"},
+        Fault{"expert_capacity",
+              [](Plan& p, Model& m, Job&) {
+                with_experts(p, m);
+                p.dense->expert_capacity = 0;
+              },
+              "dense.expert_capacity: must be above 0"},
         Fault{"sequence_parallel_alone",
               [](Plan& p, Model&, Job&) {
                 p.dense->sequence_parallel = true;
@@ -282,8 +331,12 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"axis_twice",
               [](Plan& p, Model&, Job&) { p.dense->axis_order.push_back(Axis::Tensor); },
               "names \"tensor\" 2 times"},
-        Fault{"experts", [](Plan&, Model& m, Job&) { m.transformer->experts = 4; },
-              "4 experts, which lowering does not cover"},
+        Fault{"biases_of_experts",
+              [](Plan& p, Model& m, Job&) {
+                with_experts(p, m);
+                m.transformer->linear_bias = true;
+              },
+              "the model's experts have biases, which lowering does not cover"},
         Fault{"encoder", [](Plan&, Model& m, Job&) { m.transformer->post_norm = true; },
               "the model is an encoder"},
         Fault{"window", [](Plan&, Model& m, Job&) { m.transformer->attention_window = 64; },

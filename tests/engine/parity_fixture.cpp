@@ -15,6 +15,7 @@ std::filesystem::path fixture(const std::string& name) {
 
 core::Model tiny_gpt2() { return core::read_model(fixture("hf/gpt2/config.json")); }
 core::Model tiny_llama() { return core::read_model(fixture("hf/llama/config.json")); }
+core::Model tiny_mixtral() { return core::read_model(fixture("hf/mixtral/config.json")); }
 
 core::Job tiny_job() {
   core::Job job;

@@ -18,6 +18,7 @@ std::filesystem::path fixture(const std::string& name);
 /// 2 layers, 64 wide, 4 heads (Llama: 2 key-value heads), vocabulary 256, 32 positions.
 core::Model tiny_gpt2();
 core::Model tiny_llama();
+core::Model tiny_mixtral();  ///< Llama with 4 experts, 2 for each token.
 
 /// 20 steps of 8 sequences of 32 tokens, AdamW at 1e-3 with decay 0.01 on all tensors.
 core::Job tiny_job();

@@ -27,6 +27,7 @@ core::DensePlan one_rank(int microbatch) {
   core::DensePlan plan;
   plan.layers_per_stage = {2};
   plan.microbatch = microbatch;
+  plan.expert_capacity = 2;  // Of models with experts: room for every row.
   return plan;
 }
 
@@ -48,6 +49,11 @@ TEST(Parity, Gpt2InHuggingFaceForm) {
 TEST(Parity, LlamaInHuggingFaceForm) {
   expect_losses(losses_of(run_hugging_face("hf/llama", tiny_llama())),
                 expected_numbers("hf/llama/expected.json", "adamw_fp32", "losses"));
+}
+
+TEST(Parity, MixtralInHuggingFaceForm) {
+  expect_losses(losses_of(run_hugging_face("hf/mixtral", tiny_mixtral())),
+                expected_numbers("hf/mixtral/expected.json", "adamw_fp32", "losses"));
 }
 
 // ---- the tiny GPT, with the oracle's own names ---------------------------------------------

@@ -68,6 +68,29 @@ TEST(Weights, AreWrittenAsTheyWereRead) {
   }
 }
 
+core::DensePlan with_experts(core::DensePlan plan, int expert, int expert_tensor) {
+  plan.expert = expert;
+  plan.expert_tensor = expert_tensor;
+  plan.sequence_parallel = plan.tensor > 1;
+  plan.axis_order.insert(plan.axis_order.begin() + 1, core::Axis::Expert);
+  return plan;
+}
+
+// Each rank has its own experts of each layer, or its part of them.
+TEST(Weights, OfExpertsAreWrittenAsTheyWereRead) {
+  const TemporaryFolder folder;
+  const std::filesystem::path original = fixture("hf/mixtral/model.safetensors");
+  const std::filesystem::path out = folder.path() / "out.safetensors";
+  core::DensePlan sharded = with_experts(layout(1, 1, 1), 2, 1);
+  sharded.sharding_stage = 3;
+  for (const core::DensePlan& plan :
+       {layout(1, 2, 2), with_experts(layout(1, 2, 1), 2, 1), with_experts(layout(2, 1, 1), 2, 1),
+        with_experts(layout(2, 2, 2), 2, 2), sharded}) {
+    run_no_step(tiny_mixtral(), plan, original, out);
+    expect_same_bits(SafetensorsFile(out), SafetensorsFile(original));
+  }
+}
+
 // What the seed draws does not depend on the layout.
 TEST(Weights, AreDrawnTheSameForEveryLayout) {
   const TemporaryFolder folder;
@@ -78,6 +101,9 @@ TEST(Weights, AreDrawnTheSameForEveryLayout) {
     run_no_step(tiny_gpt2(), plan, std::nullopt, out);
     expect_same_bits(SafetensorsFile(out), SafetensorsFile(one));
   }
+  run_no_step(tiny_mixtral(), kLayouts[0], std::nullopt, one);
+  run_no_step(tiny_mixtral(), with_experts(layout(2, 1, 1), 2, 1), std::nullopt, out);
+  expect_same_bits(SafetensorsFile(out), SafetensorsFile(one));
 }
 
 // 16384 draws of Normal(0, 0.02): mean within 4σ/√n, standard deviation within 4σ/√(2n); norms 1.
@@ -147,7 +173,7 @@ TEST(Weights, ReadOtherNamesAndTypes) {
     std::fwrite(values, 2, 2, file);
     std::fclose(file);
     float loaded[2] = {};
-    load_weights(parameters, 0, SafetensorsFile(path), loaded);
+    load_weights(parameters, {}, SafetensorsFile(path), loaded);
     EXPECT_EQ(loaded[0], 1.5F);
     EXPECT_EQ(loaded[1], -1.5F);
   }
