@@ -111,6 +111,42 @@ TEST(EstimateAgreement, OfShardedStagesAndContext) {
   }
 }
 
+// Exchanges of rows are waited for like tensor collectives. A layer's experts are reduced after the rest
+// of it, and along other axes; both pass a device's port, as in the last backward pass gradients do.
+TEST(EstimateAgreement, OfExperts) {
+  using core::Axis;
+  const std::vector<Axis> order = {Axis::Tensor, Axis::Expert, Axis::Sharding, Axis::Pipeline,
+                                   Axis::Data};
+  struct Case {
+    core::DensePlan plan;
+    double tolerance;
+  };
+  const std::vector<Case> cases = {
+      {{.microbatch = 4}, 1e-9},
+      {{.expert = 2, .microbatch = 2}, 1e-3},
+      {{.expert = 4, .recompute = core::Recompute::Full}, 1e-9},
+      {{.data = 2, .expert = 2, .microbatch = 2}, 1e-3},
+      {{.sharding_stage = 1, .expert = 4}, 1e-3},
+      {{.sharding = 2, .sharding_stage = 1, .expert = 2}, 1e-3},
+      {{.pipeline = 2, .expert = 2, .microbatch = 2}, 1e-3},
+      {{.tensor = 2, .expert_tensor = 2, .microbatch = 4}, 1e-9},
+      {{.tensor = 2, .expert = 2, .expert_tensor = 2, .sequence_parallel = true, .microbatch = 2},
+       1e-3},
+      {{.tensor = 2, .expert = 2, .sequence_parallel = true, .microbatch = 2}, 1e-3},
+      {{.sharding = 2, .sharding_stage = 2, .expert = 2}, 1e-2},
+      {{.sharding = 2, .sharding_stage = 3, .expert = 2}, 1e-2},
+      {{.pipeline = 2, .expert = 2, .schedule = core::PipelineSchedule::ZeroBubbleH1}, 1e-9},
+  };
+  const core::Model model{"small", costmodel::small_mixtral(), std::nullopt};
+  for (Case c : cases) {
+    c.plan.axis_order = order;
+    const core::Plan plan = plan_of(c.plan, model.transformer->layers);
+    const core::Cluster cluster = with_own_streams(costmodel::cpu_cluster(plan.devices()));
+    const Pair p = both(plan, model, cluster, costmodel::small_job());
+    EXPECT_NEAR(p.estimated / p.simulated, 1.0, c.tolerance) << core::describe(plan);
+  }
+}
+
 // Where gathers of parameters and sums of gradients fill the links they share, a step is as long as both
 // together: streams apart would take a third less time.
 TEST(EstimateAgreement, GathersAndSumsShareTheirLinks) {

@@ -35,6 +35,15 @@ inline core::Transformer small_llama() {
   return t;
 }
 
+/// Four experts, of which each token has two.
+inline core::Transformer small_mixtral() {
+  core::Transformer t = small_llama();
+  t.family = core::ModelFamily::Mixtral;
+  t.experts = 4;
+  t.experts_per_token = 2;
+  return t;
+}
+
 inline core::Job small_job() {
   core::Job job;
   job.sequence = 32;
