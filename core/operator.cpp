@@ -219,7 +219,8 @@ struct Counter {
   Work operator()(const ChooseExperts& o) const {
     const double chosen = product(o.rows, o.per_token);
     const double logits = product(o.rows, o.experts);
-    return make_work(0, logits * o.per_token + 4.0 * chosen, (logits + chosen) * e + chosen * kIdBytes);
+    return make_work(0, logits * o.per_token + 4.0 * chosen,
+                     (logits + chosen) * e + chosen * kIdBytes);
   }
   Work operator()(const ChooseExpertsGrad& o) const {
     const double chosen = product(o.rows, o.per_token);
@@ -242,10 +243,10 @@ struct Counter {
   }
   // A product for the slot, a product and a sum for the weight; slots are read and written.
   Work operator()(const CombineGrad& o) const {
-    return make_work(0, 3.0 * product(o.rows, o.per_token, o.width),
-                     moved(o) + (product(o.experts, o.capacity, o.width) +
-                                 2.0 * product(o.rows, o.per_token)) *
-                                    e);
+    return make_work(
+        0, 3.0 * product(o.rows, o.per_token, o.width),
+        moved(o) +
+            (product(o.experts, o.capacity, o.width) + 2.0 * product(o.rows, o.per_token)) * e);
   }
   template <class Op>
   Work grouped(const Op& o, double weights) const {
@@ -253,7 +254,9 @@ struct Counter {
     return make_work(2.0 * product(o.groups, o.rows, o.out, o.in), 0, o.groups * moved * e);
   }
   Work operator()(const GroupedLinear& o) const { return grouped(o, product(o.out, o.in)); }
-  Work operator()(const GroupedLinearInputGrad& o) const { return grouped(o, product(o.out, o.in)); }
+  Work operator()(const GroupedLinearInputGrad& o) const {
+    return grouped(o, product(o.out, o.in));
+  }
   Work operator()(const GroupedLinearWeightGrad& o) const {
     return grouped(o, 2.0 * product(o.out, o.in));
   }

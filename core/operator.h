@@ -406,16 +406,15 @@ struct UpdateTable {
   Optimizer optimizer;
 };
 
-using Operator =
-    std::variant<LoadTokens, Embed, EmbedGrad, Linear, LinearInputGrad, LinearWeightGrad, Normalize,
-                 NormalizeGrad, Rotate, Attention, AttentionGrad, AttentionScores, Softmax,
-                 AttentionContext, AttentionContextGrad, SoftmaxGrad, AttentionScoresGrad,
-                 DealHeads, JoinSequences, RingAttention, RingAttentionGrad, CopyColumns, ChooseExperts,
-                 ChooseExpertsGrad, Dispatch, DispatchGrad, Combine, CombineGrad, GroupedLinear,
-                 GroupedLinearInputGrad, GroupedLinearWeightGrad, Activate, ActivateGrad, Add, BiasGrad, CrossEntropyStatistics, CrossEntropyGrad, Zero,
-                 Accumulate, SquaredNorm, ClipFactor, OptimizerUpdate, LoadSamples, UniqueKeys,
-                 GatherRows, SumRowGrads, Interact, InteractGrad, LogisticLoss, SumPushedRows,
-                 UpdateTable>;
+using Operator = std::variant<
+    LoadTokens, Embed, EmbedGrad, Linear, LinearInputGrad, LinearWeightGrad, Normalize,
+    NormalizeGrad, Rotate, Attention, AttentionGrad, AttentionScores, Softmax, AttentionContext,
+    AttentionContextGrad, SoftmaxGrad, AttentionScoresGrad, DealHeads, JoinSequences, RingAttention,
+    RingAttentionGrad, CopyColumns, ChooseExperts, ChooseExpertsGrad, Dispatch, DispatchGrad,
+    Combine, CombineGrad, GroupedLinear, GroupedLinearInputGrad, GroupedLinearWeightGrad, Activate,
+    ActivateGrad, Add, BiasGrad, CrossEntropyStatistics, CrossEntropyGrad, Zero, Accumulate,
+    SquaredNorm, ClipFactor, OptimizerUpdate, LoadSamples, UniqueKeys, GatherRows, SumRowGrads,
+    Interact, InteractGrad, LogisticLoss, SumPushedRows, UpdateTable>;
 
 /// The name used in device files, traces and reports: "linear", "attention_grad", ...
 std::string_view operator_name(const Operator&);

@@ -51,7 +51,7 @@ struct PassTimes {
 /// tensor group hold different experts too, instead of a part of each: what others call an expert
 /// degree is then expert · tensor here. What those call the data degree is data · sharding · expert.
 struct DensePlan {
-  int data = 1;      ///< Replicas whose gradients are all-reduced (outside sharding).
+  int data = 1;  ///< Replicas whose gradients are all-reduced (outside sharding).
   /// Data-parallel ranks that share the optimizer state (ZeRO group size); of what is no expert's the
   /// expert axis' ranks do too.
   int sharding = 1;

@@ -318,7 +318,7 @@ enum class GroupKind {
   Expert,  ///< Hold the different experts of a layer.
   Data,
   Sharding,
-  ExpertData,      ///< What Data and Sharding are to the parameters of experts.
+  ExpertData,  ///< What Data and Sharding are to the parameters of experts.
   ExpertSharding,
   Model,
   World,
@@ -335,12 +335,12 @@ struct Role {
   std::vector<Call> step;
   std::vector<GroupKind> group_slots;
   int peer_slots = 0;
-  std::optional<GroupSlot> tensor_group;  ///< Whose position selects this rank's part of a tensor.
+  std::optional<GroupSlot> tensor_group;   ///< Whose position selects this rank's part of a tensor.
   std::optional<GroupSlot> expert_group;   ///< Whose position selects this rank's experts.
   std::optional<GroupSlot> context_group;  ///< Whose position selects this rank's SequencePart.
-  std::optional<BufferId> loss;         ///< F[1] with the step's global loss when the step ends.
-  std::optional<BufferId> norm;         ///< F[2] (gradient norm, clip factor).
-  std::optional<EmbeddingShard> shard;  ///< Of a server (RankBinding::server says which).
+  std::optional<BufferId> loss;            ///< F[1] with the step's global loss when the step ends.
+  std::optional<BufferId> norm;            ///< F[2] (gradient norm, clip factor).
+  std::optional<EmbeddingShard> shard;     ///< Of a server (RankBinding::server says which).
 
   const Instruction& at(int call, int index) const {
     return blocks[step[static_cast<std::size_t>(call)].block.index()]

@@ -129,8 +129,9 @@ void add_rates(Estimate& estimate, const core::Device& device, const core::Job& 
   estimate.bubble_share = std::max(0.0, share(TimeTerm::PipelineBubble));  // Rounding.
   estimate.communication_share =
       share(TimeTerm::TensorCommunication) + share(TimeTerm::ContextCommunication) +
-      share(TimeTerm::ExpertCommunication) + share(TimeTerm::ParameterGather) + share(TimeTerm::PipelineCommunication) +
-      share(TimeTerm::GradientCommunication) + share(TimeTerm::ParameterServer);
+      share(TimeTerm::ExpertCommunication) + share(TimeTerm::ParameterGather) +
+      share(TimeTerm::PipelineCommunication) + share(TimeTerm::GradientCommunication) +
+      share(TimeTerm::ParameterServer);
   estimate.scaling_efficiency =
       estimate.samples_per_second / (estimate.speed_of_one * estimate.devices);
   constexpr double kSecondsPerHour = 3600.0;

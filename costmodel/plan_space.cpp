@@ -40,6 +40,19 @@ int plainest_pipeline(const PlanConditions& wanted) {
 
 }  // namespace
 
+namespace {
+
+/// From neighbouring ranks outwards.
+std::vector<core::Axis> axes_of(const core::DensePlan& plan) {
+  std::vector<core::Axis> order = {core::Axis::Tensor};
+  if (plan.context > 1) order.push_back(core::Axis::Context);
+  if (plan.expert > 1) order.push_back(core::Axis::Expert);
+  order.insert(order.end(), {core::Axis::Sharding, core::Axis::Pipeline, core::Axis::Data});
+  return order;
+}
+
+}  // namespace
+
 core::DensePlan plainest_plan(const core::Transformer& model, int devices,
                               const PlanConditions& wanted) {
   core::DensePlan plan;
@@ -47,8 +60,12 @@ core::DensePlan plainest_plan(const core::Transformer& model, int devices,
   plan.tensor = wanted.tensor.value_or(wanted.sequence_parallel.value_or(false) ? 2 : 1);
   plan.pipeline = plainest_pipeline(wanted);
   plan.context = wanted.context.value_or(1);
+  plan.expert = wanted.expert.value_or(1);
+  plan.expert_tensor = wanted.expert_tensor.value_or(model.experts > 1 ? plan.tensor : 1);
+  plan.expert_capacity = wanted.expert_capacity;
   plan.virtual_stages = wanted.virtual_stages.value_or(interleaved ? 2 : 1);
-  const std::int64_t in_a_way = std::int64_t{plan.tensor} * plan.pipeline * plan.context;
+  const std::int64_t in_a_way =
+      std::int64_t{plan.tensor} * plan.pipeline * plan.context * plan.expert;
   const int ways = std::max(1, static_cast<int>(devices / in_a_way));
   plan.sharding = wanted.sharding.value_or(wanted.sharding_stage.value_or(0) > 0 ? ways : 1);
   plan.sharding_stage = wanted.sharding_stage.value_or(plan.sharding > 1 ? 1 : 0);
@@ -60,7 +77,7 @@ core::DensePlan plainest_plan(const core::Transformer& model, int devices,
   plan.schedule =
       wanted.schedule.value_or(plan.virtual_stages > 1 ? core::PipelineSchedule::Interleaved
                                                        : core::PipelineSchedule::OneFOneB);
-  if (plan.context > 1) plan.axis_order.insert(plan.axis_order.begin() + 1, core::Axis::Context);
+  plan.axis_order = axes_of(plan);
   const std::int64_t stages = std::int64_t{plan.pipeline} * plan.virtual_stages;
   if (stages <= model.layers) {
     plan.layers_per_stage = core::even_layers(model.layers, static_cast<int>(stages));
@@ -79,7 +96,8 @@ DensePlanSpace::DensePlanSpace(const core::Model& model, const core::Cluster& cl
 
 std::vector<PlanCorner> DensePlanSpace::corners() const {
   const core::Transformer& t = *model_.transformer;
-  const int splits = std::gcd(std::gcd(t.heads, t.kv_heads), std::gcd(t.ffn, devices_));
+  const int cut_ffn = t.experts > 1 ? devices_ : std::gcd(t.ffn, devices_);  // Or whole experts.
+  const int splits = std::gcd(std::gcd(t.heads, t.kv_heads), cut_ffn);
   std::vector<PlanCorner> corners;
   for (const int tensor : divisors(splits)) {
     if (!may_be(conditions_.tensor, tensor)) continue;
@@ -89,11 +107,15 @@ std::vector<PlanCorner> DensePlanSpace::corners() const {
       for (const int context : divisors(devices_ / (tensor * pipeline))) {
         const int ways = devices_ / (tensor * pipeline * context);
         if (context != conditions_.context.value_or(1) || job_.global_batch % ways != 0) continue;
-        for (const int microbatch : divisors(job_.global_batch / ways)) {
-          if (!may_be(conditions_.microbatch, microbatch)) continue;
-          corners.push_back({tensor, pipeline, context, microbatch, ways});
-          if (estimator_.several_kinds() && pipeline > 1) {
-            corners.push_back({tensor, pipeline, context, microbatch, ways, true});
+        for (const int expert : divisors(std::gcd(t.experts, ways))) {
+          if (!may_be(conditions_.expert, expert)) continue;
+          for (const int microbatch : divisors(job_.global_batch / ways)) {
+            if (!may_be(conditions_.microbatch, microbatch)) continue;
+            PlanCorner corner{tensor, pipeline, context, expert, microbatch, ways / expert};
+            corners.push_back(corner);
+            if (!estimator_.several_kinds() || pipeline == 1) continue;
+            corner.pipeline_outermost = true;
+            corners.push_back(corner);
           }
         }
       }
@@ -108,9 +130,9 @@ bool DensePlanSpace::valid(const core::DensePlan& plan) const {
 
 void DensePlanSpace::visit(const PlanCorner& corner, const Visit& visit) const {
   core::DensePlan plan;
-  if (corner.context > 1) {
-    plan.axis_order.insert(plan.axis_order.begin() + 1, core::Axis::Context);
-  }
+  plan.context = corner.context;
+  plan.expert = corner.expert;
+  plan.axis_order = axes_of(plan);
   if (corner.pipeline_outermost) {
     auto& order = plan.axis_order;
     order.erase(std::find(order.begin(), order.end(), core::Axis::Pipeline));
@@ -118,14 +140,14 @@ void DensePlanSpace::visit(const PlanCorner& corner, const Visit& visit) const {
   }
   plan.tensor = corner.tensor;
   plan.pipeline = corner.pipeline;
-  plan.context = corner.context;
   plan.microbatch = corner.microbatch;
+  plan.expert_capacity = conditions_.expert_capacity;
   plan.data = corner.data_ways;
   // Most corners that cannot be, cannot in any detail.
   const int layers = model_.transformer->layers;
   plan.layers_per_stage = core::even_layers(layers, plan.pipeline);
-  if (!valid(plan)) return;
   const std::vector<Within> ways = ways_within(plan);
+  if (ways.empty()) return;
   using Schedule = core::PipelineSchedule;
   for (const auto schedule :
        {Schedule::OneFOneB, Schedule::GPipe, Schedule::ZeroBubbleH1, Schedule::ZeroBubble1p,
@@ -149,19 +171,31 @@ std::vector<DensePlanSpace::Within> DensePlanSpace::ways_within(core::DensePlan 
     if (plan.context == 1 && method != core::ContextMethod::Ring) continue;
     for (const bool sequence_parallel : {false, true}) {
       plan.sequence_parallel = sequence_parallel;
-      if (!may_be(conditions_.sequence_parallel, sequence_parallel) || !valid(plan)) continue;
-      for (const auto recompute :
-           {core::Recompute::None, core::Recompute::Selective, core::Recompute::Full}) {
-        plan.recompute = recompute;
-        const bool asked = conditions_.recompute.has_value();
-        if (recompute == core::Recompute::Selective && !asked) continue;
-        if (!may_be(conditions_.recompute, recompute) || !valid(plan)) continue;
-        ways.push_back({method, sequence_parallel, recompute});
+      if (!may_be(conditions_.sequence_parallel, sequence_parallel)) continue;
+      for (const int expert_tensor : expert_tensors(plan.tensor)) {
+        plan.expert_tensor = expert_tensor;
+        if (!may_be(conditions_.expert_tensor, expert_tensor) || !valid(plan)) continue;
+        add_recomputes(plan, ways);
       }
-      plan.recompute = core::Recompute::None;
     }
   }
   return ways;
+}
+
+std::vector<int> DensePlanSpace::expert_tensors(int tensor) const {
+  if (model_.transformer->experts == 1 || tensor == 1) return {1};
+  return {tensor, 1};
+}
+
+void DensePlanSpace::add_recomputes(core::DensePlan plan, std::vector<Within>& ways) const {
+  for (const auto recompute :
+       {core::Recompute::None, core::Recompute::Selective, core::Recompute::Full}) {
+    plan.recompute = recompute;
+    const bool asked = conditions_.recompute.has_value();
+    if (recompute == core::Recompute::Selective && !asked) continue;
+    if (!may_be(conditions_.recompute, recompute) || !valid(plan)) continue;
+    ways.push_back({plan.context_method, plan.sequence_parallel, plan.expert_tensor, recompute});
+  }
 }
 
 void DensePlanSpace::visit_ways(core::DensePlan& plan, const std::vector<Within>& ways,
@@ -169,6 +203,7 @@ void DensePlanSpace::visit_ways(core::DensePlan& plan, const std::vector<Within>
   for (const Within& within : ways) {
     plan.context_method = within.context_method;
     plan.sequence_parallel = within.sequence_parallel;
+    plan.expert_tensor = within.expert_tensor;
     plan.recompute = within.recompute;
     if (core::computed_from_durations(plan.schedule) && !worth_computing(plan)) continue;
     visit_layers(plan, visit);
@@ -237,7 +272,8 @@ std::vector<DensePlanSpace::Sharing> DensePlanSpace::visit_sharding(core::DenseP
     plan.sharding = sharding;
     plan.data = ways / sharding;
     if (!may_be(conditions_.sharding, sharding) || !may_be(conditions_.data, plan.data)) continue;
-    for (int stage = sharding > 1 ? 1 : 0; stage <= (sharding > 1 ? 3 : 0); ++stage) {
+    // Expert ranks share the state of what is no expert's without a sharding degree of their own.
+    for (int stage = sharding > 1 ? 1 : 0; stage <= (sharding * plan.expert > 1 ? 3 : 0); ++stage) {
       plan.sharding_stage = stage;
       if (!may_be(conditions_.sharding_stage, stage) || !valid(plan)) continue;
       visit(plan);

@@ -3,6 +3,8 @@
 //
 //   tensor      divides heads, key-value heads, feed-forward width and devices
 //   pipeline    divides the rest; layers even, or levelled by their times
+//   expert      of models with experts: divides them and the data ways; experts over tensor ranks, whole
+//               or in parts
 //   context     1; or what is asked for, by both methods
 //   microbatch  divides the sequences of a data way
 //   sequence    parallel or not
@@ -11,9 +13,9 @@
 //   schedule    1F1B, GPipe, ZB-H1; interleaved with each number of chunks that divides the layers of
 //               a stage; ZB-1p and ZB-2p, computed from the plan's own durations, for up to 16 stages
 //               and two microbatches per stage (more have little to gain), or where asked for
-//   sharding    none, or each divisor of the data ways in ZeRO stages 1, 2 and 3
+//   sharding    none, or each divisor of the data ways (experts aside) in ZeRO stages 1, 2 and 3
 //
-//   axes        tensor, context, sharding, pipeline, data from neighbouring ranks outwards; on a cluster of
+//   axes        tensor, context, expert, sharding, pipeline, data from neighbouring ranks outwards; on a cluster of
 //               unequal devices also with the pipeline outermost, so that each stage lies on one kind
 //
 // Of these the plans that core::why_invalid allows.
@@ -34,8 +36,9 @@ class DenseEstimator;
 
 /// What a plan must be like.
 struct PlanConditions {
-  std::optional<int> data, sharding, sharding_stage, tensor, pipeline, context, virtual_stages,
-      microbatch;
+  std::optional<int> data, sharding, sharding_stage, tensor, pipeline, context, expert,
+      expert_tensor, virtual_stages, microbatch;
+  double expert_capacity = core::DensePlan{}.expert_capacity;
   std::optional<bool> sequence_parallel;
   std::optional<core::PipelineSchedule> schedule;
   std::optional<core::Recompute> recompute;
@@ -46,8 +49,8 @@ core::DensePlan plainest_plan(const core::Transformer&, int devices, const PlanC
 
 /// Plans that share the degrees which are costly to change.
 struct PlanCorner {
-  int tensor = 1, pipeline = 1, context = 1, microbatch = 1;
-  int data_ways = 1;
+  int tensor = 1, pipeline = 1, context = 1, expert = 1, microbatch = 1;
+  int data_ways = 1;  ///< Expert ranks aside.
   bool pipeline_outermost = false;  ///< Stages lie one after the other over the nodes.
 };
 
@@ -70,9 +73,12 @@ class DensePlanSpace {
   struct Within {
     core::ContextMethod context_method;
     bool sequence_parallel;
+    int expert_tensor;
     core::Recompute recompute;
   };
   std::vector<Within> ways_within(core::DensePlan) const;
+  std::vector<int> expert_tensors(int tensor) const;
+  void add_recomputes(core::DensePlan, std::vector<Within>&) const;
   void visit_ways(core::DensePlan&, const std::vector<Within>&, const Visit&) const;
   void visit_layers(core::DensePlan&, const Visit&) const;
   void visit_recomputing(core::DensePlan&, const Visit&) const;

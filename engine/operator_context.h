@@ -29,8 +29,8 @@ struct OperatorContext {
   const RankProgram& program;
   const core::Job& job;
   Workspace& workspace;
-  int tensor_position = 0;    ///< Of this rank within its role's tensor group.
-  int context_position = 0;   ///< Within its context group.
+  int tensor_position = 0;   ///< Of this rank within its role's tensor group.
+  int context_position = 0;  ///< Within its context group.
   DataSources data;
   int step = 0;
   std::optional<int> microbatch;

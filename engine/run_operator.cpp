@@ -227,13 +227,14 @@ std::int64_t slot_elements(const Op& op) {
 
 void run(const core::ChooseExperts& op, const OperatorContext& context) {
   const Operands at(context);
-  choose_experts(op, at.in(0, op.rows * op.experts), at.out(0, chosen(op)), at.ints_out(1, chosen(op)));
+  choose_experts(op, at.in(0, op.rows * op.experts), at.out(0, chosen(op)),
+                 at.ints_out(1, chosen(op)));
 }
 
 void run(const core::ChooseExpertsGrad& op, const OperatorContext& context) {
   const Operands at(context);
   choose_experts_grad(op, at.in(0, chosen(op)), at.in(1, chosen(op)), at.ints(2, chosen(op)),
-             at.out(0, op.rows * op.experts));
+                      at.out(0, op.rows * op.experts));
 }
 
 void run(const core::Dispatch& op, const OperatorContext& context) {

@@ -164,12 +164,14 @@ Reason experts_mismatch(const DensePlan& d, const Transformer& t) {
   }
   if (d.expert_tensor != 1 && d.expert_tensor != d.tensor) {
     return fmt::format(
-        "dense.expert_tensor = {}: each expert lies on one rank, or on all of a tensor group; use {}",
+        "dense.expert_tensor = {}: each expert lies on one rank, or on all of a tensor group; use "
+        "{}",
         d.expert_tensor, d.tensor > 1 ? fmt::format("1 or {}", d.tensor) : "1");
   }
   if (d.expert_tensor < d.tensor && !d.sequence_parallel) {
     return fmt::format(
-        "dense.expert_tensor = 1 with dense.tensor = {}: ranks that hold different experts route rows "
+        "dense.expert_tensor = 1 with dense.tensor = {}: ranks that hold different experts route "
+        "rows "
         "of their own, which needs dense.sequence_parallel = true; or use dense.expert_tensor = {}",
         d.tensor, d.tensor);
   }
@@ -273,7 +275,8 @@ Reason batch_mismatch(const DensePlan& d, const Job& job) {
   const std::int64_t per_microbatch = std::int64_t{d.data} * d.sharding * d.expert * d.microbatch;
   if (job.global_batch >= 1 && job.global_batch % per_microbatch == 0) return {};
   return fmt::format(
-      "dense.microbatch = {}: the job's global batch of {} is no multiple of data {} · sharding {}{} "
+      "dense.microbatch = {}: the job's global batch of {} is no multiple of data {} · sharding "
+      "{}{} "
       "· microbatch {} = {}; change a degree, the microbatch or the global batch",
       d.microbatch, job.global_batch, d.data, d.sharding,
       d.expert > 1 ? fmt::format(" · expert {}", d.expert) : "", d.microbatch, per_microbatch);
@@ -326,7 +329,8 @@ Reason sequence_too_long(const Transformer& t, const Job& job) {
 
 Reason not_covered(const Transformer& t) {
   if (t.experts > 1 && t.linear_bias) {
-    return "the model's experts have biases, which lowering does not cover yet; use a model without";
+    return "the model's experts have biases, which lowering does not cover yet; use a model "
+           "without";
   }
   if (t.post_norm || t.mlm_head) {
     return "the model is an encoder (normalises after the residual, masked-language head), which "

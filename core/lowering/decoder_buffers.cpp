@@ -98,9 +98,8 @@ class BufferWriter {
     };
     buffers_.values = run("parameters", shape_.job.precision,
                           shape_.plan.sharding_stage == 3 ? shard : count, BufferKind::Parameters);
-    buffers_.gradients =
-        run("gradients", shape_.job.gradient_precision,
-            gradient_elements(shape_.buckets), BufferKind::Gradients);
+    buffers_.gradients = run("gradients", shape_.job.gradient_precision,
+                             gradient_elements(shape_.buckets), BufferKind::Gradients);
     if (dtype_bytes(shape_.job.precision) < dtype_bytes(DType::Float32)) {
       buffers_.state.push_back(
           run("master parameters", DType::Float32, shard, BufferKind::OptimizerState));
@@ -298,12 +297,12 @@ class BufferWriter {
         g.input = input;
         g.middle = make_own(shape_.layer_label(l, "gradient.middle"));
         g.output = input = make_own(shape_.layer_label(l, "gradient.output"));
-        g.up = activation(shape_.layer_label(l, "gradient.up"),
-                          {shape_.ffn_rows, shape_.up_width}, BufferScope::Microbatch);
+        g.up = activation(shape_.layer_label(l, "gradient.up"), {shape_.ffn_rows, shape_.up_width},
+                          BufferScope::Microbatch);
         if (shape_.has_experts()) {
-          g.expert_output = activation(shape_.layer_label(l, "gradient.experts.output"),
-                                       {shape_.ffn_rows, shape_.model.hidden},
-                                       BufferScope::Microbatch);
+          g.expert_output =
+              activation(shape_.layer_label(l, "gradient.experts.output"),
+                         {shape_.ffn_rows, shape_.model.hidden}, BufferScope::Microbatch);
           g.router = activation(shape_.layer_label(l, "gradient.router"),
                                 {shape_.own_rows, shape_.model.experts}, BufferScope::Microbatch);
         }

@@ -58,8 +58,7 @@ class ExpertLayer {
   void combine() {
     const BufferId sum = block_.buffers().projected;
     block_.compute(label("combine"), moving<Combine>(),
-                   {block_.all(layer_.experts->returned), weights(), places()},
-                   {own(block_, sum)});
+                   {block_.all(layer_.experts->returned), weights(), places()}, {own(block_, sum)});
     block_.compute(label("residual2"), Add{shape_.own_rows, shape_.model.hidden, false},
                    {block_.all(layer_.middle), sum_of_parts("combine", sum)},
                    {block_.all(block_.buffers().y[static_cast<std::size_t>(number_)])});
@@ -68,17 +67,17 @@ class ExpertLayer {
   /// The gradients of what the experts made and of the router's weights.
   void combine_grad() {
     const BufferId slots = scratch_.sent.value_or(*gradients_.expert_output);
-    block_.compute(label("combine"), moving<CombineGrad>(),
-                   {block_.all(gradients_.output), block_.all(layer_.experts->returned), weights(),
-                    places()},
-                   {block_.all(slots), block_.all(scratch_.dweights)});
+    block_.compute(
+        label("combine"), moving<CombineGrad>(),
+        {block_.all(gradients_.output), block_.all(layer_.experts->returned), weights(), places()},
+        {block_.all(slots), block_.all(scratch_.dweights)});
     to_experts("combine", slots, *gradients_.expert_output);
     // Beside the exchange.
-    block_.compute(
-        label("router"),
-        ChooseExpertsGrad{shape_.own_rows, shape_.model.experts, shape_.model.experts_per_token,
-                  shape_.capacity},
-        {block_.all(scratch_.dweights), weights(), places()}, {block_.all(*gradients_.router)});
+    block_.compute(label("router"),
+                   ChooseExpertsGrad{shape_.own_rows, shape_.model.experts,
+                                     shape_.model.experts_per_token, shape_.capacity},
+                   {block_.all(scratch_.dweights), weights(), places()},
+                   {block_.all(*gradients_.router)});
     if (!shape_.splits) router_weight_grad();
   }
 

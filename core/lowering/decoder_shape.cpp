@@ -18,9 +18,8 @@ namespace {
 std::int64_t slots_of_expert(const Transformer& model, const DensePlan& plan, std::int64_t sequence,
                              std::int64_t rows) {
   if (model.experts == 1) return 0;
-  const std::int64_t unit = plan.sequence_parallel
-                                ? sequence / std::gcd(std::int64_t{plan.tensor}, sequence)
-                                : sequence;
+  const std::int64_t unit =
+      plan.sequence_parallel ? sequence / std::gcd(std::int64_t{plan.tensor}, sequence) : sequence;
   const double share = static_cast<double>(unit) * model.experts_per_token / model.experts;
   const auto room = static_cast<std::int64_t>(std::ceil(plan.expert_capacity * share));
   return rows / unit * std::min(room, unit);

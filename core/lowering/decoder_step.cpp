@@ -66,12 +66,12 @@ void update_bucket(DecoderBlock& block, std::size_t index) {
     writes.push_back({state, bucket.slice_first, count, std::nullopt});
   }
   const std::string label = "bucket " + std::to_string(index);
-  block.compute(
-      label,
-      OptimizerUpdate{count, shape.job.optimizer, {bucket.parameters.first, group}}, reads, writes);
+  block.compute(label,
+                OptimizerUpdate{count, shape.job.optimizer, {bucket.parameters.first, group}},
+                reads, writes);
   if (group && shape.plan.sharding_stage < 3) {
-    block.collective(label, CollectiveKind::AllGather, *group,
-                     block.value(bucket.parameters), Stream::Data);
+    block.collective(label, CollectiveKind::AllGather, *group, block.value(bucket.parameters),
+                     Stream::Data);
   }
 }
 

@@ -91,9 +91,8 @@ class BucketWriter {
     std::int64_t gradients = 0;
     std::int64_t slices = 0;
     for (GradientBucket& bucket : buckets_) {
-      bucket.whole =
-          plan_.sharding_stage < 2 || bucket.ways == 1 ||
-          (ties_stages_ && (bucket.embedding || bucket.head));
+      bucket.whole = plan_.sharding_stage < 2 || bucket.ways == 1 ||
+                     (ties_stages_ && (bucket.embedding || bucket.head));
       bucket.gradients_first = gradients;
       bucket.slice_first = slices;
       gradients += bucket.whole ? bucket.parameters.count : bucket.slice();

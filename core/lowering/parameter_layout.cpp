@@ -95,8 +95,8 @@ class LayoutBuilder {
 
   void begin_part() { part_first_ = next_; }
   void end_part(ParameterPart::Kind kind) {
-    const std::int64_t ways = kind == ParameterPart::Kind::Experts ? slice_.expert_sharding_ways
-                                                                   : slice_.sharding_ways;
+    const std::int64_t ways =
+        kind == ParameterPart::Kind::Experts ? slice_.expert_sharding_ways : slice_.sharding_ways;
     next_ = part_first_ + (next_ - part_first_ + ways - 1) / ways * ways;
     result_.parts.push_back({kind, {part_first_, next_ - part_first_}});
   }

@@ -22,9 +22,10 @@ namespace orrery::core {
 
 struct LayerParameters {
   ParameterRange norm1_weight, qkv_weight, out_weight, norm2_weight;
-  ParameterRange up_weight, down_weight;  ///< Of one feed-forward network, or of this rank's experts.
-  ParameterRange norms;                   ///< Weights and biases of both normalisations.
-  std::optional<ParameterRange> router;   ///< Directly after them, where the layer has experts.
+  ParameterRange up_weight,
+      down_weight;       ///< Of one feed-forward network, or of this rank's experts.
+  ParameterRange norms;  ///< Weights and biases of both normalisations.
+  std::optional<ParameterRange> router;  ///< Directly after them, where the layer has experts.
   /// Absent where the model has none.
   std::optional<ParameterRange> norm1_bias, qkv_bias, out_bias, norm2_bias, up_bias, down_bias;
 };
@@ -61,7 +62,7 @@ struct StageSlice {
   bool first = true;               ///< Holds the embedding, before its first chunk.
   bool last = true;  ///< Holds the final normalisation and the output layer, after its last chunk.
   int tensor_ways = 1;
-  int sharding_ways = 1;  ///< Ranks that share the optimizer state: of all but experts,
+  int sharding_ways = 1;         ///< Ranks that share the optimizer state: of all but experts,
   int expert_sharding_ways = 1;  ///< of experts.
   int expert_ways = 1;           ///< Ranks that hold different experts of a layer.
   int expert_tensor_ways = 1;    ///< Ranks that hold parts of each.

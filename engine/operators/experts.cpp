@@ -39,7 +39,8 @@ void choose(const float* logits, int experts, int count, std::int32_t* chosen) {
 
 }  // namespace
 
-void choose_experts(const core::ChooseExperts& op, const float* logits, float* weights, std::int32_t* places) {
+void choose_experts(const core::ChooseExperts& op, const float* logits, float* weights,
+                    std::int32_t* places) {
   for (std::int64_t r = 0; r < op.rows; ++r) {
     const float* row = logits + r * op.experts;
     float* weight = weights + r * op.per_token;
@@ -57,14 +58,14 @@ void choose_experts(const core::ChooseExperts& op, const float* logits, float* w
     for (std::int64_t r = 0; r < op.rows; ++r) {
       std::int32_t& place = places[r * op.per_token + j];
       std::int64_t& slot = filled[static_cast<std::size_t>(place)];
-      place = slot < op.capacity ? static_cast<std::int32_t>(place * op.capacity + slot++)
-                                 : -1 - place;
+      place =
+          slot < op.capacity ? static_cast<std::int32_t>(place * op.capacity + slot++) : -1 - place;
     }
   }
 }
 
-void choose_experts_grad(const core::ChooseExpertsGrad& op, const float* dweights, const float* weights,
-                const std::int32_t* places, float* dlogits) {
+void choose_experts_grad(const core::ChooseExpertsGrad& op, const float* dweights,
+                         const float* weights, const std::int32_t* places, float* dlogits) {
   std::fill_n(dlogits, op.rows * op.experts, 0.0F);
   for (std::int64_t r = 0; r < op.rows; ++r) {
     const std::int64_t first = r * op.per_token;

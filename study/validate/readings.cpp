@@ -225,10 +225,15 @@ DensePlan plan_of(const MeasuredStep& s, const Framework& framework, int shardin
   plan.tensor = *s.tensor;
   plan.pipeline = *s.pipeline;
   plan.context = s.context.value_or(1);
-  plan.expert = s.expert.value_or(1);
+  if (s.experts > 1) {
+    plan.expert = s.expert.value_or(1);
+    plan.expert_tensor = plan.tensor;
+    plan.expert_capacity =
+        1.0;  // Without dropping, loads as even as routers are trained to make them.
+  }
   plan.sequence_parallel = s.sequence_parallel && plan.tensor > 1;
-  const int ways = data_ways(s);
-  const bool sharded = sharding_stage > 0 && ways > 1;
+  const int ways = data_ways(s) / plan.expert;
+  const bool sharded = sharding_stage > 0 && ways * plan.expert > 1;
   plan.sharding_stage = sharded ? sharding_stage : 0;
   plan.sharding = sharded ? ways : 1;
   plan.data = sharded ? 1 : ways;
@@ -238,8 +243,8 @@ DensePlan plan_of(const MeasuredStep& s, const Framework& framework, int shardin
                               ? filled_layers(*s.layers, stages)
                               : core::even_layers(*s.layers, stages);
   plan.overlap_gradients = framework.overlap_gradients || sharding_stage > 1;
-  plan.axis_order = {core::Axis::Tensor, core::Axis::Context, core::Axis::Sharding,
-                     core::Axis::Data, core::Axis::Pipeline};
+  plan.axis_order = {core::Axis::Tensor,   core::Axis::Context, core::Axis::Expert,
+                     core::Axis::Sharding, core::Axis::Data,    core::Axis::Pipeline};
   return plan;
 }
 

@@ -41,7 +41,7 @@ core::Plan one_rank_plan();
 core::Model small_gpt2();   ///< Tied embeddings, biases, a vocabulary of 61: no degree divides it.
 core::Model small_llama();  ///< Grouped queries, rotary, gated, untied.
 core::Model small_mixtral();  ///< The same with 4 experts, 2 for each token.
-core::Job small_job();      ///< Batches of 8 sequences of 16 tokens, clipped, with a schedule.
+core::Job small_job();        ///< Batches of 8 sequences of 16 tokens, clipped, with a schedule.
 core::Cluster cpu_cluster(int ranks);
 
 /// `steps` batches of the job, drawn from its seed.

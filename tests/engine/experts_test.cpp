@@ -39,8 +39,8 @@ TEST(Experts, AreChosenByTheLargestLogitsWhileTheyHaveRoom) {
   // First choices: 0 0 2 0 0; second: 1 1 1 2 1 (of equal logits the lower number first).
   EXPECT_EQ(r.places, (Ints{0, 2, 1, 3, 4, -2, -1, 5, -1, -2}));
   const float first = 1.0F / (1.0F + std::exp(-1.0F));
-  expect_near(r.weights, {first, 1 - first, first, 1 - first, first, 1 - first, first, 1 - first,
-                          0.5F, 0.5F});
+  expect_near(r.weights,
+              {first, 1 - first, first, 1 - first, first, 1 - first, first, 1 - first, 0.5F, 0.5F});
 }
 
 TEST(Experts, GradientOfTheChoiceIsTheSoftmaxOfTheChosen) {
@@ -63,8 +63,7 @@ TEST(Experts, RowsReturnWeighted) {
     const Routed r = routed(random_values(kRows * kExperts, 6), capacity);
     Values slots(static_cast<std::size_t>(kExperts * capacity * kWidth), 9.0F);
     Values y(kRows * kWidth, 9.0F);
-    dispatch({kRows, kWidth, kExperts, kChosen, capacity}, x.data(), r.places.data(),
-             slots.data());
+    dispatch({kRows, kWidth, kExperts, kChosen, capacity}, x.data(), r.places.data(), slots.data());
     combine({kRows, kWidth, kExperts, kChosen, capacity}, slots.data(), r.weights.data(),
             r.places.data(), y.data());
     Values expected(kRows * kWidth, 0.0F);
