@@ -71,6 +71,7 @@ void add_layout(SideBySide& table) {
   table.add_degree("tensor", [](const DensePlan& d) { return d.tensor; });
   table.add_degree("pipeline", [](const DensePlan& d) { return d.pipeline; });
   table.add_degree("context", [](const DensePlan& d) { return d.context; });
+  table.add_degree("expert", [](const DensePlan& d) { return d.expert_ways(); });
   table.add("schedule", [](const ComparedPlan& c) {
     const DensePlan& d = *c.plan.dense;
     const std::string chunks = d.virtual_stages > 1 ? fmt::format(" x{}", d.virtual_stages) : "";

@@ -54,6 +54,9 @@ costmodel::PlanConditions conditions_of(const PlanFlags& flags) {
   wanted.tensor = flags.tensor;
   wanted.pipeline = flags.pipeline;
   wanted.context = flags.context;
+  wanted.expert = flags.expert;
+  wanted.expert_tensor = flags.expert_tensor;
+  if (flags.expert_capacity) wanted.expert_capacity = *flags.expert_capacity;
   wanted.virtual_stages = flags.virtual_stages;
   wanted.microbatch = flags.microbatch;
   if (flags.sequence_parallel) wanted.sequence_parallel = *flags.sequence_parallel == "yes";
@@ -89,7 +92,7 @@ study::PlanStudyOptions study_options(const PlanFlags& flags, Progress& progress
 
 bool any(const costmodel::PlanConditions& wanted) {
   return wanted.data || wanted.sharding || wanted.sharding_stage || wanted.tensor ||
-         wanted.pipeline || wanted.context || wanted.virtual_stages || wanted.microbatch ||
+         wanted.pipeline || wanted.context || wanted.expert || wanted.expert_tensor || wanted.virtual_stages || wanted.microbatch ||
          wanted.sequence_parallel || wanted.schedule || wanted.recompute;
 }
 
@@ -232,6 +235,13 @@ void declare_conditions(CLI::App& command, PlanFlags& flags) {
   degree("--tensor", flags.tensor, "Tensor-parallel ways");
   degree("--pipeline", flags.pipeline, "Pipeline stages");
   degree("--context", flags.context, "Context-parallel ways");
+  degree("--expert", flags.expert, "Ranks of different samples that hold different experts");
+  degree("--expert-tensor", flags.expert_tensor, "Tensor ranks that share each expert");
+  command
+      .add_option("--expert-capacity", flags.expert_capacity,
+                  "Slots of an expert over an even share of the rows; 1 is perfect balance")
+      ->check(CLI::Range(0.01, 1e5))
+      ->group(group);
   degree("--sharding", flags.sharding, "Ranks that share optimizer state (and more)");
   command.add_option("--sharding-stage", flags.sharding_stage, "ZeRO stage; 0 is none")
       ->check(CLI::Range(0, 3))

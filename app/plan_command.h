@@ -16,8 +16,9 @@ struct PlanFlags {
   std::string job;
   std::optional<std::string> output;
   // What the plans must be like; absent: anything.
-  std::optional<int> max_gpus, data, tensor, pipeline, context, sharding, sharding_stage,
-      virtual_stages, microbatch;
+  std::optional<int> max_gpus, data, tensor, pipeline, context, expert, expert_tensor, sharding,
+      sharding_stage, virtual_stages, microbatch;
+  std::optional<double> expert_capacity;
   std::optional<std::string> max_memory, schedule, recompute, sequence_parallel;
   std::vector<std::string> compare;  ///< Plan files.
   bool pareto = false;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Plans that were published for eleven pairs of a model and a cluster, with their measured steps, beside
+# Plans that were published for twelve pairs of a model and a cluster, with their measured steps, beside
 # the best that the search finds. The last line: how many times as long the published plan takes as
 # the best found, by simulation, where that is least.
 set -euo pipefail

@@ -42,6 +42,7 @@ constexpr std::array kPublished = {
     Published{"published/llama-3-70b-64/plan.toml", 10.23, "from tokens/s"},
     Published{"published/llama-3.1-405b-1024/plan.toml", 37.46, "from tokens/s"},
     Published{"published/llama-3.1-405b-16384/plan.toml", 6.7, "from TFLOP/s"},
+    Published{"published/mixtral-8x7b-64/plan.toml", 2.9, "from TFLOP/s of its successor"},
 };
 
 std::string place(std::size_t faster, std::size_t fitting) {

@@ -13,7 +13,8 @@ namespace {
 std::string describe_dense(const DensePlan& d) {
   std::string text = fmt::format("dp{} tp{} pp{}", d.data, d.tensor, d.pipeline);
   text += fmt::format(" sh{}", d.sharding);
-  if (d.sharding_stage > 1) text += fmt::format("z{}", d.sharding_stage);
+  // Stage 1 goes without saying, but where only expert ranks share.
+  if (d.sharding_stage > (d.sharding > 1 ? 1 : 0)) text += fmt::format("z{}", d.sharding_stage);
   if (d.context > 1) {
     text += fmt::format(" cp{}", d.context);
     if (d.context_method == ContextMethod::AllToAll) text += "a2a";

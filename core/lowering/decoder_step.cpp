@@ -75,28 +75,28 @@ void update_bucket(DecoderBlock& block, std::size_t index) {
   }
 }
 
-/// Buckets by what they hold: the embedding, the layers, each with its experts after it, the head.
-std::vector<std::size_t> forward_order(const StageShape& shape) {
+/// Where a bucket stands in the model: the embedding, the layers, the head.
+int place_of(const GradientBucket& bucket, const StageShape& shape) {
+  if (bucket.embedding) return -1;
+  return bucket.layers > 0 ? bucket.first_layer : shape.slice.layers();
+}
+
+/// Buckets in the model's order, or the reverse of it; the experts of a layer after the rest of it,
+/// whose gradients are complete last.
+std::vector<std::size_t> bucket_order(const StageShape& shape, bool backward) {
   std::vector<std::size_t> order(shape.buckets.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, {}, [&](std::size_t b) {
-    const GradientBucket& bucket = shape.buckets[b];
-    const int layer = bucket.layers > 0 ? bucket.first_layer : shape.slice.layers();
-    return std::pair(bucket.embedding ? -1 : layer, bucket.experts);
+    const int place = place_of(shape.buckets[b], shape);
+    return std::pair(backward ? -place : place, shape.buckets[b].experts);
   });
   return order;
 }
 
-/// From the head to the embedding, a layer's experts after the rest of it, whose gradients are complete
-/// last; but a bucket that waits for another stage's gradient comes last, lest it hold up the others.
+/// From the head to the embedding; but a bucket that waits for another stage's gradient comes last,
+/// lest it hold up the others.
 std::vector<std::size_t> backward_order(const StageShape& shape) {
-  std::vector<std::size_t> order = forward_order(shape);
-  std::ranges::reverse(order);
-  for (std::size_t i = 1; i < order.size(); ++i) {
-    if (shape.buckets[order[i - 1]].experts && !shape.buckets[order[i]].experts) {
-      std::swap(order[i - 1], order[i]);
-    }
-  }
+  std::vector<std::size_t> order = bucket_order(shape, true);
   if (shape.slots.tied_embedding && shape.parameters.has_head) {
     std::rotate(order.begin(), order.begin() + 1, order.end());
   }
@@ -142,7 +142,7 @@ Block DecoderStage::step() const {
   block.compute("gradient norm",
                 ClipFactor{shape_.job.clip_norm.has_value(), shape_.job.clip_norm.value_or(0)},
                 {block.all(buffers_.norm_sum)}, {block.all(buffers_.norm)});
-  for (const std::size_t b : forward_order(shape_)) update_bucket(block, b);
+  for (const std::size_t b : bucket_order(shape_, false)) update_bucket(block, b);
   return block.take();
 }
 

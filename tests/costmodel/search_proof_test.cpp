@@ -32,7 +32,8 @@ class Cases {
   explicit Cases(unsigned seed) : random_(seed) {}
 
   Case draw() {
-    Case c{{"small", pick({0, 1}) == 0 ? small_gpt2() : small_llama(), std::nullopt},
+    const core::Transformer models[] = {small_gpt2(), small_llama(), small_mixtral()};
+    Case c{{"small", models[pick({0, 1, 2})], std::nullopt},
            cpu_cluster(pick({1, 2, 3, 4, 6, 8})),
            small_job()};
     core::Transformer& t = *c.model.transformer;
@@ -90,8 +91,11 @@ class BruteForce {
     for (d.tensor = 1; d.tensor <= devices_; ++d.tensor) {
       for (d.pipeline = 1; d.tensor * d.pipeline <= devices_; ++d.pipeline) {
         for (d.sharding = 1; d.tensor * d.pipeline * d.sharding <= devices_; ++d.sharding) {
-          d.data = devices_ / (d.tensor * d.pipeline * d.sharding);
-          if (d.devices() == devices_ && d.pipeline <= c.model.transformer->layers) details(d);
+          for (d.expert = 1; d.expert <= c.model.transformer->experts; ++d.expert) {
+            const int others = d.tensor * d.pipeline * d.sharding * d.expert;
+            d.data = std::max(1, devices_ / others);
+            if (d.devices() == devices_ && d.pipeline <= c.model.transformer->layers) experts(d);
+          }
         }
       }
     }
@@ -101,6 +105,13 @@ class BruteForce {
   std::size_t valid() const { return valid_; }
 
  private:
+  void experts(core::DensePlan d) {
+    using core::Axis;
+    d.axis_order = {Axis::Tensor, Axis::Sharding, Axis::Pipeline, Axis::Data};
+    if (d.expert > 1) d.axis_order.insert(d.axis_order.begin() + 1, Axis::Expert);
+    for (d.expert_tensor = 1; d.expert_tensor <= d.tensor; ++d.expert_tensor) details(d);
+  }
+
   void details(core::DensePlan d) {
     using Schedule = core::PipelineSchedule;
     // Selective recomputation and context parallelism are looked at where asked for.
@@ -168,7 +179,7 @@ class BruteForce {
       // From the durations of the plan whose data ways share nothing.
       core::DensePlan alone = d;
       alone.schedule = core::PipelineSchedule::ZeroBubbleH1;
-      alone.data = d.data_ways();
+      alone.data = d.data_ways() / d.expert;
       alone.sharding = 1;
       alone.sharding_stage = 0;
       if (!is_valid(alone)) return false;

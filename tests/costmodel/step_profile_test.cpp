@@ -44,6 +44,24 @@ std::vector<core::DensePlan> plans() {
   return all;
 }
 
+/// The same for a model with experts: on every rank, along their axis, over tensor ranks whole or in
+/// parts.
+std::vector<core::DensePlan> plans_of_experts() {
+  std::vector<core::DensePlan> all;
+  for (core::DensePlan plan : plans()) {
+    plan.axis_order.insert(plan.axis_order.begin() + 1, core::Axis::Expert);
+    for (const int expert : {1, 2}) {
+      plan.expert = expert;
+      plan.expert_tensor = plan.tensor;
+      all.push_back(plan);
+      if (!plan.sequence_parallel || expert * plan.tensor > 4) continue;
+      plan.expert_tensor = 1;
+      all.push_back(plan);
+    }
+  }
+  return all;
+}
+
 /// In words: where it runs, how long, what it waits for.
 std::string described(const EndBlock& block, const StepProfile& step, std::size_t i) {
   const EndInstruction& instruction = block.instructions[i];
@@ -68,14 +86,15 @@ std::string described(const EndBlock& block, const StepProfile& step, std::size_
 TEST(StepProfile, IsThatOfTheStageLoweredInFull) {
   constexpr int kLayers = 9;
   const core::Job job = small_job();
-  for (const core::Transformer& transformer : {small_gpt2(), small_llama()}) {
+  for (const core::Transformer& transformer : {small_gpt2(), small_llama(), small_mixtral()}) {
     const core::Model model{"small", transformer, std::nullopt};
-    for (const core::DensePlan& plan : plans()) {
+    const bool experts = transformer.experts > 1;
+    for (const core::DensePlan& plan : experts ? plans_of_experts() : plans()) {
       const core::Cluster cluster = cpu_cluster(plan.devices() * 2);
       const core::Device& device = cluster.node_type(0).device;
       core::DensePlan placed = plan;  // In two stages, so that all groups are there.
       placed.pipeline = 2;
-      const PlanGroups groups = GroupCosts(cluster).of(placed);
+      const PlanGroups groups = GroupCosts(cluster).of(placed, experts);
       const FabricCost fabric = fabric_cost(cluster);
       for (const StagePlace ends :
            {StagePlace{true, true}, {true, false}, {false, false}, {false, true}}) {
@@ -96,7 +115,9 @@ TEST(StepProfile, IsThatOfTheStageLoweredInFull) {
         ASSERT_EQ(made.instructions.size(), full.instructions.size());
         for (std::size_t i = 0; i < made.instructions.size(); ++i) {
           EXPECT_EQ(described(made, a, i), described(full, b, i))
-              << "instruction " << i << " of data " << plan.data << " sharding " << plan.sharding;
+              << "instruction " << i << " of data " << plan.data << " sharding " << plan.sharding
+              << " stage " << plan.sharding_stage << " expert " << plan.expert << " tensor "
+              << plan.tensor;
         }
       }
     }
