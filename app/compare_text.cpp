@@ -66,7 +66,8 @@ void add_layout(SideBySide& table) {
   table.add_degree("data-parallel ways", [](const DensePlan& d) { return d.data_ways(); });
   table.add("  sharded over (ZeRO stage)", [](const ComparedPlan& c) {
     const DensePlan& d = *c.plan.dense;
-    return d.sharding == 1 ? "-" : fmt::format("{} ({})", d.sharding, d.sharding_stage);
+    return d.sharding_stage == 0 ? "-"
+                                 : fmt::format("{} ({})", d.shared_sharding(), d.sharding_stage);
   });
   table.add_degree("tensor", [](const DensePlan& d) { return d.tensor; });
   table.add_degree("pipeline", [](const DensePlan& d) { return d.pipeline; });

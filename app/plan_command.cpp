@@ -92,8 +92,9 @@ study::PlanStudyOptions study_options(const PlanFlags& flags, Progress& progress
 
 bool any(const costmodel::PlanConditions& wanted) {
   return wanted.data || wanted.sharding || wanted.sharding_stage || wanted.tensor ||
-         wanted.pipeline || wanted.context || wanted.expert || wanted.expert_tensor || wanted.virtual_stages || wanted.microbatch ||
-         wanted.sequence_parallel || wanted.schedule || wanted.recompute;
+         wanted.pipeline || wanted.context || wanted.expert || wanted.expert_tensor ||
+         wanted.virtual_stages || wanted.microbatch || wanted.sequence_parallel ||
+         wanted.schedule || wanted.recompute;
 }
 
 /// @throws ConfigError for options that would be passed over.

@@ -61,7 +61,8 @@ std::vector<int> DenseEstimator::devices_of_stages(const core::DensePlan& plan) 
 }
 
 bool DenseEstimator::slices_evenly(int tensor, int sharding) const {
-  if (has_experts()) return sharding == 1;  // Their slices and the others' are shared by other ranks.
+  if (has_experts())
+    return sharding == 1;  // Their slices and the others' are shared by other ranks.
   const std::int64_t unit = even_slices_.of(tensor, [&] {
     std::int64_t common = 0;
     for (const auto& [first, last] : {std::pair(true, true), {true, false}, {false, true}}) {

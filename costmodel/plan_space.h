@@ -50,7 +50,7 @@ core::DensePlan plainest_plan(const core::Transformer&, int devices, const PlanC
 /// Plans that share the degrees which are costly to change.
 struct PlanCorner {
   int tensor = 1, pipeline = 1, context = 1, expert = 1, microbatch = 1;
-  int data_ways = 1;  ///< Expert ranks aside.
+  int data_ways = 1;                ///< Expert ranks aside.
   bool pipeline_outermost = false;  ///< Stages lie one after the other over the nodes.
 };
 
