@@ -128,6 +128,7 @@ class Further {
   Waits operator()(const Waits& a, const Waits& b) const {
     return {.tensor = (*this)(a.tensor, b.tensor),
             .context = (*this)(a.context, b.context),
+            .expert = (*this)(a.expert, b.expert),
             .gather = (*this)(a.gather, b.gather),
             .data = (*this)(a.data, b.data)};
   }

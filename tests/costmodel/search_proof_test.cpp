@@ -38,6 +38,7 @@ class Cases {
            small_job()};
     core::Transformer& t = *c.model.transformer;
     t.layers = pick({2, 3, 4, 6, 8});
+    if (t.experts > 1) t.layers = std::min(t.layers, 4);  // There are enough plans.
     t.hidden = pick({32, 64, 96});
     t.heads = t.kv_heads = pick({2, 4, 6});
     t.ffn = 4 * t.hidden;
