@@ -106,7 +106,8 @@ DenseEstimator::PassesQuestion DenseEstimator::passes_question(const core::Dense
 
 const PlanGroups& DenseEstimator::groups_of_passes(const core::DensePlan& plan,
                                                    const PassesQuestion& question) const {
-  const PlanGroups groups = group_costs_.within_stage(plan, core::dense_groups(*question.alone, has_experts()));
+  const PlanGroups groups =
+      group_costs_.within_stage(plan, core::dense_groups(*question.alone, has_experts()));
   return groups_of_passes_.of(groups, [&] { return groups; });
 }
 

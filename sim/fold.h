@@ -13,7 +13,7 @@
 // role's, or from what its communication takes. By (1) and (2) all of these of σ r are σ of those of r;
 // so if the ends up to some time are the same for r and σ r, by (3) the next ones are too.
 //
-// Moving all ranks of a plan along its data, sharding or tensor axis, round and round, satisfies (1)
+// Moving all ranks of a plan along its data, sharding, expert or tensor axis, round and round, satisfies (1)
 // and (2). So does moving them along the context axis; but where keys and values go round, a rank's
 // peers are of its own role, and a rank alone has nobody to send to. There the ring is kept whole: one
 // rank is simulated for each role and position in the ring, and stands for the same position of the

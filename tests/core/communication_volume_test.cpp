@@ -33,7 +33,16 @@ Model llama() {
   return {"llama", t, std::nullopt};
 }
 
-Program lowered(DensePlan dense) {
+/// 8 experts, 2 for each row.
+Model mixtral() {
+  Model model = llama();
+  model.transformer->family = ModelFamily::Mixtral;
+  model.transformer->experts = 8;
+  model.transformer->experts_per_token = 2;
+  return model;
+}
+
+Program lowered(DensePlan dense, const Model& model = llama()) {
   if (dense.layers_per_stage.empty()) dense.layers_per_stage = {4};
   Plan plan;
   plan.dense = dense;
@@ -45,7 +54,7 @@ Program lowered(DensePlan dense) {
   NodeType node;
   node.devices = plan.devices();
   node.cores = 2;
-  Program program = lower(plan, llama(), {"cluster", {{node, 1}}, {}}, job);
+  Program program = lower(plan, model, {"cluster", {{node, 1}}, {}}, job);
   EXPECT_TRUE(check_program(program).empty());
   return program;
 }
@@ -88,6 +97,57 @@ TEST(CommunicationVolume, OfSequenceParallelismIsTensorParallelismsAndTwoGathers
   // The two normalisations' weights of a layer, in float32.
   EXPECT_EQ(volumes(program.roles[0], "bucket 2 replicated"),
             (Volumes{{{GroupKind::Tensor, CollectiveKind::AllReduce}, 2 * kHidden * 4}}));
+}
+
+/// A layer's exchanges of a plan with experts; 1.5 slots for each that an even share needs.
+Volumes of_experts(DensePlan dense) {
+  dense.expert_capacity = 1.5;
+  dense.axis_order = {Axis::Tensor, Axis::Expert, Axis::Sharding, Axis::Pipeline, Axis::Data};
+  return volumes(lowered(dense, mixtral()).roles[0], "layers.1.");
+}
+
+// GShard, arXiv 2006.16668, section 3.2: rows go to their experts and back, and so do their gradients:
+// four all-to-alls of capacity · k · sbh of the rows that a rank has, here half of all.
+TEST(CommunicationVolume, OfExpertsIsFourExchangesOfTheirSlots) {
+  const double slots = 1.5 * 2 * kActivations / 2;
+  EXPECT_EQ(of_experts({.expert = 2, .microbatch = 2}),
+            (Volumes{{{GroupKind::Expert, CollectiveKind::AllToAll}, 4 * slots}}));
+  EXPECT_EQ(of_experts({.expert = 2, .microbatch = 2, .recompute = Recompute::Full}),
+            (Volumes{{{GroupKind::Expert, CollectiveKind::AllToAll}, 6 * slots}}));
+  // Ranks of a tensor group have half of the rows each. With parts of every expert they gather what
+  // the others received, and scatter the sums; attention keeps its half of the layer's collectives.
+  const auto gathers = std::pair(GroupKind::Tensor, CollectiveKind::AllGather);
+  const auto sums = std::pair(GroupKind::Tensor, CollectiveKind::ReduceScatter);
+  DensePlan whole{.tensor = 2, .sequence_parallel = true, .microbatch = 2};
+  EXPECT_EQ(of_experts(whole), (Volumes{{{GroupKind::Expert, CollectiveKind::AllToAll}, 4 * slots},
+                                        {gathers, 3 * kActivations},
+                                        {sums, 2 * kActivations}}));
+  DensePlan parts = whole;
+  parts.expert_tensor = 2;
+  EXPECT_EQ(of_experts(parts), (Volumes{{gathers, 3 * kActivations + 2 * 2 * slots},
+                                        {sums, 2 * kActivations + 2 * 2 * slots}}));
+}
+
+// Of what is no expert's every expert rank holds a copy, or, with ZeRO, a slice; of experts other ranks
+// hold none. P and X parameters of a stage on a rank in all, gradients in float32.
+TEST(CommunicationVolume, OfExpertsGradientsIsOverTheirOwnRanks) {
+  const auto of = [](DensePlan dense) {
+    dense.microbatch = 1;
+    dense.axis_order = {Axis::Tensor, Axis::Expert, Axis::Sharding, Axis::Pipeline, Axis::Data};
+    return volumes(lowered(dense, mixtral()).roles[0], "bucket");
+  };
+  constexpr double kFfn = 256, kExperts = 8;
+  const double x = kLayers * 3 * kHidden * kFfn * kExperts / 4;  // Of a quarter of the experts.
+  const double p = kLayers * (4 * kHidden * kHidden + 2 * kHidden + kExperts * kHidden) +
+                   2 * kVocabulary * kHidden + kHidden;
+  EXPECT_EQ(of({.data = 2, .expert = 4}),
+            (Volumes{{{GroupKind::Data, CollectiveKind::AllReduce}, 4 * p},
+                     {{GroupKind::ExpertData, CollectiveKind::AllReduce}, 4 * x}}));
+  EXPECT_EQ(of({.sharding = 2, .sharding_stage = 1, .expert = 4}),
+            (Volumes{{{GroupKind::Sharding, CollectiveKind::ReduceScatter}, 4 * p},
+                     {{GroupKind::Sharding, CollectiveKind::AllGather}, kBytes * p},
+                     {{GroupKind::ExpertSharding, CollectiveKind::ReduceScatter}, 4 * x},
+                     {{GroupKind::ExpertSharding, CollectiveKind::AllGather}, kBytes * x}}));
 }
 
 constexpr double kMicrobatches = 2;
