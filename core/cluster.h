@@ -64,7 +64,9 @@ struct Device {
   std::optional<AttentionEfficiency> attention;  ///< Not measured: costmodel/compute_cost.h.
   /// CPU: time to call one operator. GPU: the host's time to issue one kernel.
   Seconds launch;
-  Seconds gap;     ///< GPU: between two kernels of a stream that the host has issued ahead.
+  Seconds gap;  ///< GPU: between two kernels of a stream that the host has issued ahead.
+  /// GPU: how many times as long computing takes while collectives run (core/interference.h).
+  double beside_communication = 1.0;
   Bytes reserved;  ///< Memory taken by framework, context and libraries.
   std::map<std::string, OperatorRate> operators;  ///< By operator name (core/operator.h); optional.
   std::optional<double> price_per_hour;           ///< US dollars.

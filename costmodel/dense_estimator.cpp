@@ -117,7 +117,9 @@ const StageProfile& DenseEstimator::lowered_profile(const PassesQuestion& questi
                                                     StagePlace ends) const {
   const StagePasses& passes = stage_passes(alone, ends);
   return profiles_.of({&passes, &groups, question.microbatch, question.sharding}, [&] {
-    return passes.profile(question.microbatch, question.sharding, groups, fabric_, options_.passes);
+    PassConditions conditions = options_.passes;
+    conditions.beside = kinds_[static_cast<std::size_t>(ends.device)].beside_communication;
+    return passes.profile(question.microbatch, question.sharding, groups, fabric_, conditions);
   });
 }
 
@@ -352,8 +354,19 @@ EndOfStep DenseEstimator::end_of_step(const PlanPasses& passes, const PlanSteps&
     stages[k].ends = kinds[k].ends;
     for (std::size_t c = 0; c < kinds[k].chunks.size(); ++c) {
       const ChunkPasses& chunk = passes.of_chunk[kinds[k].chunks[c]];
-      stages[k].chunks.push_back({&chunk.gradients, chunk.layers, finish.of_kind[k][c]});
+      const bool split = core::splits_backward(passes.shape.schedule);
+      stages[k].chunks.push_back({&chunk.gradients, chunk.layers, finish.of_kind[k][c],
+                                  split ? chunk.weight_grad : chunk.backward});
     }
+    stages[k].beside = kinds_[static_cast<std::size_t>(stages[k].ends.device)].beside_communication;
+    set_interference(stages[k], ranks_per_core_);
+  }
+  // A stage's last backward pass waits for that of the next one.
+  Seconds delay;
+  const std::vector<std::size_t>& in_pipeline = passes.kinds->kind_of_stage;
+  for (auto k = in_pipeline.rbegin(); k != in_pipeline.rend(); ++k) {
+    delay += stages[*k].own;
+    stages[*k].delay = delay;
   }
   return costmodel::end_of_step(stages, ranks_per_core_);
 }

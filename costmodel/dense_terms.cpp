@@ -69,12 +69,13 @@ Estimate DenseEstimator::add_up(const core::DensePlan& plan, const PlanPasses& a
   const Seconds slowest_passes = *most;
   const AlikeStages& slowest =
       all_passes.kinds->stages[static_cast<std::size_t>(most - all_passes.of_stage.begin())];
-  Seconds slowest_computing, recompute, device_passes;
+  Seconds slowest_computing, recompute, device_passes, interference;
   for (const std::size_t c : slowest.chunks) {
     const int layers = all_passes.of_chunk[c].layers;
     slowest_computing += computing(all_profiles[c], layers);
     recompute += all_profiles[c].backward.recompute.at(layers) * (ranks_per_core_ * m);
     device_passes += all_profiles[c].device_passes(layers) * ranks_per_core_;
+    interference += all_profiles[c].interference(layers) * (ranks_per_core_ * m);
   }
   PipelineStages free_messages = pipeline;
   for (Seconds& message : free_messages.message) message = Seconds(0);
@@ -83,6 +84,7 @@ Estimate DenseEstimator::add_up(const core::DensePlan& plan, const PlanPasses& a
   const Seconds begin = pipeline.begin.front();
   const Seconds after = end.end - pipeline_time;
   const Seconds optimizer = std::min(end.computing, after);
+  const Seconds late = std::min(end.interference, after - optimizer);
 
   Estimate result;
   result.devices = plan.devices();
@@ -95,6 +97,7 @@ Estimate DenseEstimator::add_up(const core::DensePlan& plan, const PlanPasses& a
   term(TimeTerm::Compute) = slowest_computing * m - recompute;
   term(TimeTerm::Recompute) = recompute;
   term(TimeTerm::Host) = (slowest_passes - device_passes) * m;
+  term(TimeTerm::Interference) = interference + late;
   const auto waits = [&](AffineSeconds Waits::*kind) {
     Seconds sum;
     for (const std::size_t c : slowest.chunks) {
@@ -109,7 +112,7 @@ Estimate DenseEstimator::add_up(const core::DensePlan& plan, const PlanPasses& a
   term(TimeTerm::PipelineBubble) = without_messages - begin - slowest_passes * m;
   term(TimeTerm::PipelineCommunication) = pipeline_time - without_messages;
   term(TimeTerm::Optimizer) = begin + optimizer;
-  term(TimeTerm::GradientCommunication) = after - optimizer + waits(&Waits::data);
+  term(TimeTerm::GradientCommunication) = after - optimizer - late + waits(&Waits::data);
   result.speed_of_one =
       job_.global_batch /
       (all_computing * (1.0 * m * plan.tensor * plan.context * plan.data_ways())).value;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/error.h"
+#include "core/interference.h"
 #include "costmodel/group_cost.h"
 
 namespace orrery::costmodel {
@@ -49,9 +50,24 @@ class Progress {
     const EndInstruction& instruction = next();
     Seconds duration = stage_.step->durations[instruction.line];
     if (!instruction.group) duration *= slowdown_;
-    if (instruction.stream == core::Stream::Compute) computing_ += duration;
     Seconds& free = free_[static_cast<std::size_t>(instruction.stream)];
+    if (instruction.stream == core::Stream::Compute) {
+      computing_ += duration;
+      const Seconds beside =
+          std::clamp((moving_until_ - start) / stage_.beside, Seconds(0), duration);
+      const Seconds longer = beside * (stage_.beside - 1.0);
+      interference_ += longer;
+      duration += longer;
+    }
     free = start + duration;
+    if (core::takes_from_computing(instruction.stream)) {
+      moving_until_ = std::max(moving_until_, free);
+      if (start < finish_) {
+        if (!first_) first_ = start;
+        beside_passes_ += std::min(free, finish_) - start;
+        begun_beside_passes_ += duration;
+      }
+    }
     ends_.push_back(free);
     waits_ = instruction.waits_end;
     gradients_ = instruction.gradients_end;
@@ -60,6 +76,13 @@ class Progress {
   const StagePlace& ends() const { return stage_.ends; }
   Seconds end() const { return *std::max_element(free_.begin(), free_.end()); }
   Seconds computing() const { return computing_; }
+  Seconds interference() const { return stage_.delay + interference_; }
+
+  /// Of collectives that begin before the last pass ends: the first one's start; how long they run up
+  /// to then, and altogether.
+  std::optional<Seconds> first() const { return first_; }
+  Seconds beside_passes() const { return beside_passes_; }
+  Seconds begun_beside_passes() const { return begun_beside_passes_; }
 
  private:
   const std::vector<EndInstruction>& instructions() const { return stage_.step->end->instructions; }
@@ -71,7 +94,10 @@ class Progress {
   std::array<Seconds, core::kStreams> free_{};
   std::vector<Seconds> ends_;              ///< Of the instructions done.
   std::size_t waits_ = 0, gradients_ = 0;  ///< Where the next one's begin.
-  Seconds computing_;
+  Seconds computing_, interference_;
+  Seconds moving_until_;  ///< Collectives so far.
+  std::optional<Seconds> first_;
+  Seconds beside_passes_, begun_beside_passes_;
 };
 
 bool is_member(const StagePlace& ends, GroupKind kind) {
@@ -99,7 +125,7 @@ bool meet(std::vector<Progress>& stages, GroupKind kind) {
 Seconds EndingStage::finish() const {
   Seconds latest;
   for (const EndingChunk& chunk : chunks) latest = std::max(latest, chunk.finish);
-  return latest;
+  return latest + delay;
 }
 
 Seconds EndingStage::complete(StagePart part, double slowdown) const {
@@ -108,7 +134,24 @@ Seconds EndingStage::complete(StagePart part, double slowdown) const {
   if (part.kind == StagePart::Kind::Layer) {
     for (; part.layer >= chunk->layers; ++chunk) part.layer -= chunk->layers;
   }
-  return chunk->finish - chunk->gradients->before_end(part, chunk->layers) * slowdown;
+  const Seconds complete =
+      chunk->finish - chunk->gradients->before_end(part, chunk->layers) * slowdown;
+  if (!(span > Seconds(0))) return complete + delay;
+  const Seconds latest = finish() - delay;
+  return latest + delay - (latest - complete) * (1.0 + own / span);
+}
+
+void set_interference(EndingStage& stage, double slowdown) {
+  if (stage.beside == 1.0) return;
+  Progress alone(stage, slowdown);
+  alone.advance();
+  if (!alone.first()) return;
+  Seconds last_passes;
+  for (const EndingChunk& chunk : stage.chunks) last_passes += chunk.last_pass;
+  const double more = stage.beside - 1.0;
+  stage.own = std::min({more * alone.beside_passes(),
+                        more / stage.beside * alone.begun_beside_passes(), more * last_passes});
+  stage.span = stage.finish() - *alone.first();
 }
 
 EndOfStep end_of_step(const std::vector<EndingStage>& ending, double slowdown) {
@@ -124,7 +167,7 @@ EndOfStep end_of_step(const std::vector<EndingStage>& ending, double slowdown) {
   EndOfStep last;
   for (const Progress& stage : stages) {
     ORRERY_CHECK(!stage.meeting(), "a collective that not every stage comes to");
-    if (stage.end() > last.end) last = {stage.end(), stage.computing()};
+    if (stage.end() > last.end) last = {stage.end(), stage.computing(), stage.interference()};
   }
   return last;
 }

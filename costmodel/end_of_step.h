@@ -20,13 +20,18 @@ namespace orrery::costmodel {
 struct EndingChunk {
   const GradientTimes* gradients = nullptr;
   int layers = 0;
-  core::Seconds finish;  ///< Of its last pass.
+  core::Seconds finish;     ///< Of its last pass.
+  core::Seconds last_pass;  ///< How long that takes.
 };
 
 struct EndingStage {
   const StepProfile* step = nullptr;
   StagePlace ends;
   std::vector<EndingChunk> chunks;  ///< In model order.
+  double beside = 1.0;              ///< Device::beside_communication.
+  /// Gradients reduced beside last passes make them longer: this stage's by `own` in the last `span`,
+  /// which it ends `delay` later than its chunks say.
+  core::Seconds own, span, delay;
 
   core::Seconds finish() const;  ///< Of its last pass.
   /// When the part's gradients are complete.
@@ -37,7 +42,17 @@ struct EndingStage {
 struct EndOfStep {
   core::Seconds end;        ///< When the last stage is done.
   core::Seconds computing;  ///< Of that stage's last block, the compute stream.
+  /// By how much all of it is later because computing takes longer beside communication.
+  core::Seconds interference;
 };
+
+/// Sets own and span of a stage that nothing delays:
+///
+///   own = min((f − 1) · o, (1 − 1/f) · r, (f − 1) · last passes),   f = beside,
+///
+/// o being how long reductions would run beside passes that took no longer for it, r how long all take
+/// that begin before the stage's last pass ends.
+void set_interference(EndingStage&, double slowdown);
 
 /// @param slowdown  Of compute instructions and passes: ranks that share a core.
 EndOfStep end_of_step(const std::vector<EndingStage>&, double slowdown);

@@ -15,6 +15,8 @@ std::string_view time_term_name(TimeTerm term) {
       return "recompute";
     case TimeTerm::Host:
       return "host";
+    case TimeTerm::Interference:
+      return "interference";
     case TimeTerm::TensorCommunication:
       return "tensor communication";
     case TimeTerm::ContextCommunication:

@@ -31,6 +31,8 @@ enum class TimeTerm {
   Compute,    ///< Forward and backward passes of the slowest stage.
   Recompute,  ///< Of them, activations computed again.
   Host,       ///< What the host takes to issue kernels beyond what the device needs.
+  /// What computing takes longer because collectives run beside it (core/interference.h).
+  Interference,
   // Exposed: a pass's compute stream waits for
   TensorCommunication,    ///< the tensor group,
   ContextCommunication,   ///< the ranks that share its sequences,

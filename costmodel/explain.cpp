@@ -116,6 +116,16 @@ std::string host_text(const Context& c) {
       core::text(c.device.launch));
 }
 
+std::string interference_text(const Context& c) {
+  if (c.device.beside_communication == 1.0) {
+    return "the device file does not say that computing takes longer beside collectives";
+  }
+  return fmt::format(
+      "computing takes {:.4g} times as long while collectives run beside it on the device (the "
+      "device file's `beside_communication`)",
+      c.device.beside_communication);
+}
+
 /// A layer's collectives of the tensor group, forward, backward and in what is recomputed.
 std::string tensor_collectives_text(const core::DensePlan& d) {
   const bool again = d.recompute == Recompute::Full;
@@ -285,6 +295,8 @@ std::string time_text(TimeTerm term, const Context& c) {
       return recompute_text(c);
     case TimeTerm::Host:
       return host_text(c);
+    case TimeTerm::Interference:
+      return interference_text(c);
     case TimeTerm::TensorCommunication:
       return tensor_text(c);
     case TimeTerm::ContextCommunication:

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/interference.h"
 #include "costmodel/compute_cost.h"
 
 namespace orrery::costmodel {
@@ -65,42 +66,148 @@ std::optional<Seconds>* completion(PassTiming& timing, StagePart part) {
   core::check_failed("StagePart", "unknown part", __FILE__, __LINE__);
 }
 
-/// How long a pass computes while other streams are busy.
-Seconds beside(const PassOutline& pass, const std::vector<Seconds>& ends,
-               const std::vector<Seconds>& durations) {
-  std::vector<std::pair<Seconds, Seconds>> computing, communicating;
-  for (std::size_t i = 0; i < pass.items.size(); ++i) {
-    const PassItem& item = pass.items[i];
-    if (!item.action) continue;
-    const bool computes = item.stream == core::Stream::Compute;
-    (computes ? computing : communicating).emplace_back(ends[i] - durations[*item.action], ends[i]);
-  }
-  std::sort(communicating.begin(), communicating.end());
-  Seconds sum;
-  Seconds counted;  // Up to here.
-  auto compute = computing.begin();
-  for (const auto& [from, to] : communicating) {
-    const Seconds begin = std::max(from, counted);
-    counted = std::max(counted, to);
-    while (compute != computing.end() && compute->second <= begin) ++compute;
-    for (auto c = compute; c != computing.end() && c->first < to; ++c) {
-      sum += std::max(Seconds(0), std::min(c->second, to) - std::max(c->first, begin));
-    }
-  }
-  return sum;
+/// When each item of a pass runs.
+struct ItemTimes {
+  explicit ItemTimes(std::size_t items) : start(items), end(items) {}
+  std::vector<Seconds> start, end;
+};
+
+/// Whether nothing is computed while the item runs, as if it were on that stream too.
+bool blocks(const PassItem& item, TensorBlocking blocking) {
+  return item.stream == core::Stream::Tensor &&
+         (blocking == TensorBlocking::Everything ||
+          (blocking == TensorBlocking::Recomputation && item.recomputes));
 }
 
-void lengthen(PassTiming& timing, Seconds more) {
-  if (!(timing.makespan > Seconds(0))) return;
-  const double factor = (timing.makespan + more) / timing.makespan;
-  timing.makespan += more;
-  timing.compute += more;
-  timing.ahead *= factor;
-  for (std::optional<Seconds>* done :
-       {&timing.embedding, &timing.first_layer, &timing.second_layer, &timing.head}) {
-    if (*done) **done *= factor;
-  }
+Seconds duration_of(const PassItem& item, const std::vector<Seconds>& durations) {
+  return item.action ? durations[*item.action] : Seconds(0);
 }
+
+/// Where nothing takes longer beside other streams.
+ItemTimes undisturbed(const PassOutline& pass, const std::vector<Seconds>& durations,
+                      TensorBlocking blocking) {
+  ItemTimes times(pass.items.size());
+  std::array<Seconds, core::kStreams> free{};
+  Seconds& computing = free[static_cast<std::size_t>(core::Stream::Compute)];
+  std::uint32_t wait = 0;
+  for (std::size_t i = 0; i < pass.items.size(); ++i) {
+    const PassItem& item = pass.items[i];
+    Seconds& stream = free[static_cast<std::size_t>(item.stream)];
+    for (; wait < item.waits_end; ++wait) {
+      stream = std::max(stream, times.end[pass.waits[wait]]);
+    }
+    const bool holds_up = blocks(item, blocking);
+    if (holds_up) stream = std::max(stream, computing);
+    times.start[i] = stream;
+    stream += duration_of(item, durations);
+    if (holds_up) computing = stream;
+    times.end[i] = stream;
+  }
+  return times;
+}
+
+/// A pass whose computing takes longer beside communication, event by event.
+class DisturbedPass {
+ public:
+  DisturbedPass(const PassOutline& pass, const std::vector<Seconds>& durations,
+                const PassConditions& conditions)
+      : pass_(pass),
+        durations_(durations),
+        blocking_(conditions.blocking),
+        computing_(conditions.beside),
+        times_(pass.items.size()),
+        ended_(pass.items.size(), false) {
+    for (std::size_t i = 0; i < pass.items.size(); ++i) {
+      queue(pass.items[i].stream).items.push_back(i);
+      if (blocks(pass.items[i], blocking_)) queue(core::Stream::Compute).items.push_back(i);
+    }
+  }
+
+  ItemTimes run() {
+    for (std::size_t done = 0; done < pass_.items.size(); ++done) {
+      while (start_some()) {
+      }
+      end_next();
+    }
+    return std::move(times_);
+  }
+
+ private:
+  struct Queue {
+    std::vector<std::size_t> items;
+    std::size_t next = 0;
+    bool busy = false;
+    bool holds(std::size_t item) const { return next < items.size() && items[next] == item; }
+  };
+  Queue& queue(core::Stream stream) { return queues_[static_cast<std::size_t>(stream)]; }
+
+  bool may_start(std::size_t i) {
+    const PassItem& item = pass_.items[i];
+    const Queue& computing = queue(core::Stream::Compute);
+    if (blocks(item, blocking_) && (computing.busy || !computing.holds(i))) return false;
+    if (!queue(item.stream).holds(i)) return false;
+    const std::uint32_t first = i == 0 ? 0 : pass_.items[i - 1].waits_end;
+    return std::all_of(pass_.waits.begin() + first, pass_.waits.begin() + item.waits_end,
+                       [this](std::uint32_t other) { return ended_[other]; });
+  }
+
+  bool start_some() {
+    bool any = false;
+    for (Queue& queue : queues_) {
+      if (queue.busy || queue.next == queue.items.size()) continue;
+      const std::size_t i = queue.items[queue.next];
+      if (!may_start(i)) continue;
+      start(i);
+      any = true;
+    }
+    return any;
+  }
+
+  void start(std::size_t i) {
+    const PassItem& item = pass_.items[i];
+    const Seconds duration = duration_of(item, durations_);
+    times_.start[i] = now_;
+    times_.end[i] = now_ + duration;
+    queue(item.stream).busy = true;
+    if (blocks(item, blocking_)) queue(core::Stream::Compute).busy = true;
+    if (item.stream == core::Stream::Compute) computing_.compute(now_, duration);
+    if (core::takes_from_computing(item.stream)) computing_.communication_starts(now_);
+  }
+
+  Seconds end_of(std::size_t i) const {
+    return pass_.items[i].stream == core::Stream::Compute ? computing_.end() : times_.end[i];
+  }
+
+  void end_next() {
+    std::optional<std::size_t> first;
+    for (const Queue& queue : queues_) {
+      if (!queue.busy) continue;
+      const std::size_t i = queue.items[queue.next];
+      if (!first || end_of(i) < end_of(*first)) first = i;
+    }
+    ORRERY_CHECK(first.has_value(), "a pass waits for itself");
+    const PassItem& item = pass_.items[*first];
+    now_ = times_.end[*first] = end_of(*first);
+    ended_[*first] = true;
+    for (const core::Stream stream : {item.stream, core::Stream::Compute}) {
+      Queue& done = queue(stream);
+      if (!done.busy || !done.holds(*first)) continue;
+      done.busy = false;
+      ++done.next;
+    }
+    if (item.stream == core::Stream::Compute) computing_.stop_computing();
+    if (core::takes_from_computing(item.stream)) computing_.communication_ends(now_);
+  }
+
+  const PassOutline& pass_;
+  const std::vector<Seconds>& durations_;
+  TensorBlocking blocking_;
+  core::BesideCommunication computing_;
+  ItemTimes times_;
+  std::vector<bool> ended_;
+  std::array<Queue, core::kStreams> queues_;
+  Seconds now_;
+};
 
 }  // namespace
 
@@ -118,58 +225,50 @@ core::Operator with_rows_times(core::Operator op, int times) {
 
 PassTiming timing_of(const PassOutline& pass, const std::vector<Seconds>& durations,
                      const PassConditions& conditions) {
+  const ItemTimes times = conditions.beside > 1.0
+                              ? DisturbedPass(pass, durations, conditions).run()
+                              : undisturbed(pass, durations, conditions.blocking);
   PassTiming result;
-  std::array<Seconds, core::kStreams> free{};
-  std::vector<Seconds> ends(pass.items.size());
   bool began = false;
   Seconds last;
   std::uint32_t wait = 0;
+  Seconds& computed = result.makespan;  // Up to where the compute stream has come.
+  const auto waits_for = [&](core::Stream stream) -> Seconds& {
+    return result.waits[static_cast<std::size_t>(core::communication_kind(stream))];
+  };
   for (std::size_t i = 0; i < pass.items.size(); ++i) {
     const PassItem& item = pass.items[i];
-    Seconds& stream = free[static_cast<std::size_t>(item.stream)];
-    const Seconds was_free = stream;
-    core::Stream awaited = item.stream;
-    for (; wait < item.waits_end; ++wait) {
-      const std::uint32_t other = pass.waits[wait];
-      if (ends[other] <= stream) continue;
-      stream = ends[other];
-      awaited = pass.items[other].stream;
-    }
-    if (item.stream == core::Stream::Compute && stream > was_free) {
-      const core::SpanKind kind = core::communication_kind(awaited);
-      result.waits[static_cast<std::size_t>(kind)] += stream - was_free;
-    }
-    const Seconds duration = item.action ? durations[*item.action] : Seconds(0);
-    const bool blocks = conditions.blocking == TensorBlocking::Everything ||
-                        (conditions.blocking == TensorBlocking::Recomputation && item.recomputes);
-    if (blocks && item.stream == core::Stream::Tensor) {
-      Seconds& computing = free[static_cast<std::size_t>(core::Stream::Compute)];
-      stream = std::max(stream, computing);
-      const core::SpanKind kind = core::communication_kind(item.stream);
-      result.waits[static_cast<std::size_t>(kind)] += stream + duration - computing;
-      computing = stream + duration;
-    }
-    stream += duration;
-    ends[i] = stream;
+    const std::uint32_t first_wait = std::exchange(wait, item.waits_end);
+    const Seconds start = times.start[i], end = times.end[i];
+    const Seconds duration = duration_of(item, durations);
     result.busy[static_cast<std::size_t>(item.stream)] += duration;
     if (item.completes) {
       if (std::optional<Seconds>* done = completion(result, *item.completes)) {
-        *done = std::max(done->value_or(Seconds(0)), stream);
+        *done = std::max(done->value_or(Seconds(0)), end);
       }
     }
+    if (blocks(item, conditions.blocking)) {
+      waits_for(item.stream) += end - computed;
+      computed = end;
+    }
     if (item.stream != core::Stream::Compute) continue;
+    if (start > computed) {
+      // Of all that it waits for, what ends last.
+      const auto awaited = std::max_element(
+          pass.waits.begin() + first_wait, pass.waits.begin() + item.waits_end,
+          [&](std::uint32_t a, std::uint32_t b) { return times.end[a] < times.end[b]; });
+      waits_for(pass.items[*awaited].stream) += start - computed;
+    }
+    computed = end;
     last = duration;
     result.compute += duration;
+    result.interference += end - start - duration;
     // The first instruction of the pass proper starts where its recomputation ended.
     if (!began && !item.recomputes) {
       began = true;
-      result.ahead = stream - duration;
+      result.ahead = start;
     }
     if (item.recomputes) result.recompute += duration;
-  }
-  result.makespan = free[static_cast<std::size_t>(core::Stream::Compute)];
-  if (conditions.beside > 1.0) {
-    lengthen(result, beside(pass, ends, durations) * (conditions.beside - 1.0));
   }
   result.issued = std::max(pass.issued + last, pass.all_issued);
   return result;

@@ -61,7 +61,8 @@ struct PassTiming {
   core::Seconds makespan;  ///< Until the compute stream is done.
   /// Until it would be if the device took no time but for the last kernel, and all is issued.
   core::Seconds issued;
-  core::Seconds compute, recompute;
+  core::Seconds compute, recompute;  ///< By themselves.
+  core::Seconds interference;        ///< What computing takes longer beside communication.
   /// Of the compute stream, by what it waits for: of all that an item waits for, what ends last.
   std::array<core::Seconds, core::kSpanKinds> waits{};
   std::array<core::Seconds, core::kStreams> busy{};  ///< By stream.
@@ -80,13 +81,12 @@ enum class TensorBlocking {
 /// What a framework and a device do with passes that no plan says.
 struct PassConditions {
   TensorBlocking blocking = TensorBlocking::Nothing;
-  /// How many times as long computing takes while the rank communicates.
+  /// Device::beside_communication.
   double beside = 1.0;
 };
 
 /// Runs a pass's streams, each in order, with every wait; what other stages and the data bring is
-/// there in time. With `beside`, what is computed while other streams are busy, o seconds in all, makes
-/// the pass (beside − 1)·o longer, and everything in it later in proportion.
+/// there in time. What is computed beside communication takes longer (core/interference.h).
 /// @param durations  Of the actions.
 PassTiming timing_of(const PassOutline&, const std::vector<core::Seconds>& durations,
                      const PassConditions& = {});

@@ -42,6 +42,7 @@ PassTime pass_time(const Timings& timings, std::size_t pass) {
   return {.makespan = {.device = of(&PassTiming::makespan), .host = of(&PassTiming::issued)},
           .compute = of(&PassTiming::compute),
           .recompute = of(&PassTiming::recompute),
+          .interference = of(&PassTiming::interference),
           .waits = {.tensor = waits(core::SpanKind::TensorCommunication),
                     .context = waits(core::SpanKind::ContextCommunication),
                     .expert = waits(core::SpanKind::ExpertCommunication),
@@ -137,6 +138,7 @@ class Further {
                          .host = (*this)(a.makespan.host, b.makespan.host)},
             .compute = (*this)(a.compute, b.compute),
             .recompute = (*this)(a.recompute, b.recompute),
+            .interference = (*this)(a.interference, b.interference),
             .waits = (*this)(a.waits, b.waits)};
   }
 
@@ -209,6 +211,11 @@ Seconds StageProfile::waits(AffineSeconds Waits::*kind, int layers) const {
                          (weight_grad.waits.*kind).at(layers);
   const bool gathers = gathering.at(layers) > reducing.at(layers);
   return kind == (gathers ? &Waits::gather : &Waits::data) ? within + held_up(layers) : within;
+}
+
+Seconds StageProfile::interference(int layers) const {
+  return forward.interference.at(layers) + backward.interference.at(layers) +
+         weight_grad.interference.at(layers);
 }
 
 core::DensePlan passes_alone(const core::DensePlan& plan) {

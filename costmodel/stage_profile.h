@@ -61,10 +61,11 @@ struct Waits {
 
 /// A pass of one microbatch.
 struct PassTime {
-  Makespan makespan;        ///< From its first to its last instruction on the compute stream.
-  AffineSeconds compute;    ///< Of it the compute stream is busy; the rest are its waits.
-  AffineSeconds recompute;  ///< Of compute: activations computed again.
-  Waits waits;              ///< makespan.device = compute + waits.
+  Makespan makespan;           ///< From its first to its last instruction on the compute stream.
+  AffineSeconds compute;       ///< Of it the compute stream is busy; the rest are its waits.
+  AffineSeconds recompute;     ///< Of compute: activations computed again.
+  AffineSeconds interference;  ///< What compute takes longer beside communication.
+  Waits waits;                 ///< makespan.device = compute + interference + waits.
 };
 
 /// How long before the end of a microbatch's last pass the gradients of a part are complete.
@@ -97,6 +98,8 @@ struct StageProfile {
   core::Seconds device_passes(int layers) const;
   /// What the compute stream waits in them for one kind of communication.
   core::Seconds waits(AffineSeconds Waits::*kind, int layers) const;
+  /// What computing takes longer in them beside communication.
+  core::Seconds interference(int layers) const;
 };
 
 /// What the passes hold, whatever the groups of their collectives cost.

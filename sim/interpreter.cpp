@@ -91,6 +91,8 @@ Interpreter::Interpreter(const Program& program, const core::Durations& duration
     state.rank = rank;
     state.schedule = &schedules_[program.ranks[rank.index()].role.index()];
     state.memory = state.schedule->persistent();
+    const core::Device& device = cluster.node_type(networks.healthy().node_of(rank)).device;
+    state.computing.run = core::BesideCommunication(device.beside_communication);
     total_ += std::int64_t{options.steps} * state.schedule->instructions();
     cores_.push_back(shared_cores(cluster, networks.healthy(), rank, fold.others[i]));
     memory_.push_back({"live memory", "B", rank, {Seconds(0)}, {state.memory}});
@@ -133,6 +135,10 @@ bool Interpreter::advance_time() {
 void Interpreter::handle(const Event& event) {
   switch (event.kind) {
     case EventKind::ComputeEnds:
+      if (event.set != ranks_[static_cast<std::size_t>(event.subject)].computing.set &&
+          event.stream == Stream::Compute) {
+        return;  // Communication has moved its end.
+      }
       end({event.subject, event.stream});
       return;
     case EventKind::Arrives:
@@ -241,14 +247,33 @@ void Interpreter::start_compute(int rank, Stream stream, int flat) {
   const auto& cores = cores_[static_cast<std::size_t>(rank)];
   if (cores && duration.value > 0) {
     start_flow(*cores, duration.value, 1.0, {std::nullopt, {rank, stream}});
+  } else if (stream == Stream::Compute) {
+    ranks_[static_cast<std::size_t>(rank)].computing.run.compute(now_, duration);
+    set_compute_end(rank);
   } else {
     events_.push(now_ + duration, {EventKind::ComputeEnds, rank, stream});
+  }
+}
+
+void Interpreter::set_compute_end(int rank) {
+  Computing& computing = ranks_[static_cast<std::size_t>(rank)].computing;
+  events_.push(computing.run.end(),
+               {EventKind::ComputeEnds, rank, Stream::Compute, ++computing.set});
+}
+
+/// Where a communication starts to move its bytes, or ends: what is computed beside it takes longer.
+void Interpreter::communicates(StreamOf s, bool starts) {
+  if (!core::takes_from_computing(s.stream)) return;
+  core::BesideCommunication& run = ranks_[static_cast<std::size_t>(s.rank)].computing.run;
+  if (starts ? run.communication_starts(now_) : run.communication_ends(now_)) {
+    set_compute_end(s.rank);
   }
 }
 
 void Interpreter::end(StreamOf s) {
   RankState& state = ranks_[static_cast<std::size_t>(s.rank)];
   Running& ended = running(s);
+  if (s.stream == Stream::Compute) state.computing.run.stop_computing();
   const int flat = ended.flat;
   const RoleSchedule& schedule = *state.schedule;
   if (builder_ != nullptr) {
@@ -311,7 +336,10 @@ int Interpreter::meeting_at(const core::MeetingPlace& place) {
 
 void Interpreter::begin_meeting(int m) {
   Meeting& meeting = meetings_[static_cast<std::size_t>(m)];
-  for (const StreamOf s : meeting.parties) running(s).transfer = now_;
+  for (const StreamOf s : meeting.parties) {
+    running(s).transfer = now_;
+    communicates(s, true);
+  }
   // Of a message, pull or push the place names the sender or worker first.
   StreamOf speaker = meeting.parties.front();
   if (meeting.place.kind != core::MeetingKind::Collective) {
@@ -365,6 +393,7 @@ void Interpreter::end_meeting(int m) {
   const std::vector<StreamOf> parties =
       std::exchange(meetings_[static_cast<std::size_t>(m)].parties, {});
   for (const StreamOf s : parties) {
+    communicates(s, false);
     if (--running(s).meetings == 0) end(s);
   }
 }

@@ -54,6 +54,8 @@ class Interpreter {
     EventKind kind = EventKind::ComputeEnds;
     int subject = 0;  // Index into ranks_, or into meetings_.
     core::Stream stream = core::Stream::Compute;
+    std::uint64_t set =
+        0;  // ComputeEnds of the compute stream: holds while Computing::set is this.
   };
   struct FlowOwner {
     std::optional<int> meeting;  // Absent: a compute instruction of `stream`.
@@ -66,6 +68,8 @@ class Interpreter {
   core::Seconds issued_at(int rank, int flat);
   void start_compute(int rank, core::Stream, int flat);
   void end(StreamOf);
+  void set_compute_end(int rank);
+  void communicates(StreamOf, bool starts);
   void end_step(int rank);
   void arrive(StreamOf);
   int meeting_at(const core::MeetingPlace&);

@@ -2,10 +2,12 @@
 // Where one simulated rank stands: step, streams, waits.
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "core/ids.h"
+#include "core/interference.h"
 #include "core/program.h"
 #include "core/units.h"
 #include "sim/role_schedule.h"
@@ -27,6 +29,12 @@ struct Host {
   core::Seconds free;                               ///< When it has issued those calls.
 };
 
+/// What the compute stream runs, beside communication (core/interference.h).
+struct Computing {
+  core::BesideCommunication run;
+  std::uint64_t set = 0;  ///< How often an end was set; the last one holds.
+};
+
 struct RankState {
   core::Rank rank;
   const RoleSchedule* schedule = nullptr;
@@ -36,6 +44,7 @@ struct RankState {
   std::array<int, core::kStreams> next{};  ///< Position in each stream's queue.
   std::array<Running, core::kStreams> running;
   Host host;
+  Computing computing;
   double memory = 0;
 
   /// The instruction at the head of a stream, running or not; absent when the queue is empty.

@@ -39,7 +39,8 @@ struct SimulateOptions {
   std::function<void(double)> progress;  ///< Called now and then with the share that is done.
 };
 
-/// Compute instructions take their duration. A CPU rank is one thread, which its streams share, and on
+/// Compute instructions take their duration, on a GPU longer beside collectives
+/// (core/interference.h). A CPU rank is one thread, which its streams share, and on
 /// a node with fewer cores than ranks the ranks share the cores (max-min fair). Communications take
 /// what core/network/collective_algorithm.h and the links' fair shares (sim/network.h) give.
 /// @throws core::SystemError when instructions wait for each other in a circle, naming it.

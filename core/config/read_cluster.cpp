@@ -77,6 +77,13 @@ Device device_from(TableReader reader) {
   device.memory_efficiency = reader.constant("memory_efficiency", {1e-6, 1});
   device.launch = reader.quantity<Seconds>("launch", Sign::NonNegative);
   if (reader.has("gap")) device.gap = reader.quantity<Seconds>("gap", Sign::NonNegative);
+  if (reader.has("beside_communication")) {
+    if (device.kind != DeviceKind::Gpu) {
+      reader.fail("beside_communication",
+                  "is of a GPU; a CPU's ranks share their cores with what they communicate");
+    }
+    device.beside_communication = reader.constant("beside_communication", {1, 10});
+  }
   device.reserved = reader.quantity<Bytes>("reserved", Sign::NonNegative);
   if (device.reserved >= device.memory) reader.fail("reserved", "leaves nothing of the memory");
   device.peak = read_peaks(reader.table("peak"));

@@ -72,6 +72,9 @@ void add_device(TomlText& out, const Device& device, const std::string& prefix) 
   out.number("memory_efficiency", device.memory_efficiency);
   out.quantity("launch", device.launch);
   if (device.gap > Seconds(0)) out.quantity("gap", device.gap);
+  if (device.beside_communication > 1.0) {
+    out.number("beside_communication", device.beside_communication);
+  }
   out.quantity("reserved", device.reserved);
   if (device.price_per_hour) {
     out.text("price", format_quantity(*device.price_per_hour, Dimension::Price));

@@ -49,7 +49,6 @@ Machine read_machine(core::TableReader& entry, const std::filesystem::path& path
     machine.other_network_efficiency = entry.constant("other_network_efficiency", {0.01, 1});
   }
   if (entry.has("other_gemm")) machine.other_gemm = read_other_gemm(entry.table("other_gemm"));
-  if (entry.has("beside")) machine.beside = entry.constant("beside", {1, 10});
   if (entry.has("flash2")) machine.flash2 = entry.constant("flash2", {0.01, 1});
   entry.text("source");
   entry.finish();

@@ -22,7 +22,6 @@ struct Machine {
   // What it may be as well, where nobody published a measurement of it.
   std::optional<double> other_network_efficiency;
   std::optional<core::GemmEfficiency> other_gemm;
-  double beside = 1.0;  ///< As costmodel::PassConditions'.
   /// Share of the peak that FlashAttention-2 reaches, where it is not the device's attention.
   std::optional<double> flash2;
 };
@@ -31,8 +30,7 @@ using Machines = std::vector<Machine>;
 
 /// [[machine]] tables with `label`, `cluster` (a cluster file: its first node type, network and library),
 /// `source`, and optionally `sources`, `device` (a device file in place of that cluster's),
-/// `other_network_efficiency`, `other_gemm` (as a device's `gemm`), `beside` and
-/// `flash2`.
+/// `other_network_efficiency`, `other_gemm` (as a device's `gemm`) and `flash2`.
 /// @throws ConfigError
 Machines read_machines(const std::filesystem::path&);
 

@@ -341,9 +341,8 @@ std::vector<Reading> combinations(const MeasuredStep& s, const OpenColumns& open
   std::vector<Reading> all;
   for_each_setting(
       s, open,
-      [&](const Framework& framework, const Machine& machine, const core::Cluster& cluster) {
+      [&](const Framework& framework, const Machine&, const core::Cluster& cluster) {
         costmodel::EstimateOptions options;
-        options.passes.beside = machine.beside;
         options.messages_take_turns = framework.messages_take_turns;
         options.messages_split = framework.messages_split;
         if (framework.recompute_whole) {

@@ -68,6 +68,42 @@ TEST(EstimateAgreement, IsExactWithoutContention) {
   EXPECT_GE(exact, 160);
 }
 
+core::Cluster disturbed(core::Cluster cluster) {
+  cluster = with_own_streams(std::move(cluster));
+  for (core::NodeGroup& group : cluster.groups) group.type.device.beside_communication = 1.3;
+  return cluster;
+}
+
+// Within a pass both follow the same events. Where gradients are reduced beside last passes the estimate
+// adds up what each stage's take longer.
+TEST(EstimateAgreement, OfWhatComputingTakesLongerBesideCommunication) {
+  int exact = 0, slower = 0;
+  for (const auto& transformer : {costmodel::small_gpt2(), costmodel::small_llama()}) {
+    const core::Model model{"small", transformer, std::nullopt};
+    for (const core::Plan& plan : costmodel::small_plans(transformer.layers)) {
+      const Pair p = both(plan, model, disturbed(costmodel::cpu_cluster(plan.devices())),
+                          costmodel::small_job());
+      const Pair alone = both(plan, model, with_own_streams(costmodel::cpu_cluster(plan.devices())),
+                              costmodel::small_job());
+      const core::DensePlan& dense = *plan.dense;
+      // What stages reduce together may run beside the weight gradients of one of them.
+      const bool split = core::splits_backward(dense.schedule);
+      const bool follows =
+          dense.data_ways() == 1 && (dense.tensor == 1 || dense.virtual_stages == 1);
+      EXPECT_NEAR(p.estimated / p.simulated, 1.0,
+                  !follows ? 1e-2
+                  : split  ? 1e-3
+                           : 1e-9)
+          << core::describe(plan);
+      EXPECT_GE(p.simulated, alone.simulated * (1 - 1e-9)) << core::describe(plan);
+      exact += follows && !split ? 1 : 0;
+      slower += p.simulated > alone.simulated * (1 + 1e-6) ? 1 : 0;
+    }
+  }
+  EXPECT_GE(exact, 20);
+  EXPECT_GE(slower, 20);
+}
+
 core::Plan plan_of(core::DensePlan dense, int layers) {
   dense.layers_per_stage = core::even_layers(layers, dense.pipeline);
   core::Plan plan;

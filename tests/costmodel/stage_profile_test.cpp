@@ -339,8 +339,8 @@ TEST(PassTiming, CollectivesInTurnHoldUpWhatIsComputed) {
   EXPECT_EQ(makespan(TensorBlocking::Everything), core::Seconds(8 + 1 + 4 + 2 + 1));
 }
 
-// Computing 4 s and 6 s in a row. Communication on three streams at once, until 3, 5 and 8 s: what is
-// computed beside it are the first 8 s, at 1.5 times as long: 10 + 8/2 s.
+// Computing 4 s and 6 s in a row. Communication on three streams at once, for 3, 5 and 8 s: in those 8 s
+// 8/1.5 s of the 10 s are computed, what is left takes 10 - 8/1.5 s more.
 TEST(PassTiming, WhatIsComputedBesideCommunicationTakesLonger) {
   using core::Stream;
   const std::vector<core::Seconds> durations = {
@@ -356,8 +356,32 @@ TEST(PassTiming, WhatIsComputedBesideCommunicationTakesLonger) {
   const PassTiming plain = timing_of(pass, durations);
   const PassTiming slower = timing_of(pass, durations, {.beside = 1.5});
   EXPECT_EQ(plain.makespan, core::Seconds(10));
-  EXPECT_EQ(slower.makespan, core::Seconds(10 + 8 * 0.5));
-  EXPECT_EQ(slower.compute, slower.makespan);
+  EXPECT_EQ(plain.interference, core::Seconds(0));
+  EXPECT_DOUBLE_EQ(slower.makespan.value, 8 + (10 - 8 / 1.5));
+  EXPECT_DOUBLE_EQ(slower.interference.value, 8 - 8 / 1.5);
+  EXPECT_EQ(slower.compute, plain.compute);
+}
+
+// 1 s computed, summed for 6 s beside 2 s of computing that take 3 s; what reads the sum waits for it as
+// it would without: only what is not hidden makes a pass longer.
+TEST(PassTiming, WhatTakesLongerBehindALongerCollectiveCostsNothing) {
+  using core::Stream;
+  const std::vector<core::Seconds> durations = {core::Seconds(1), core::Seconds(6),
+                                                core::Seconds(2)};
+  PassOutline pass;
+  pass.waits = {0, 1};
+  pass.items = {PassItem{.stream = Stream::Compute, .action = 0, .waits_end = 0, .completes = {}},
+                PassItem{.stream = Stream::Tensor, .action = 1, .waits_end = 1, .completes = {}},
+                PassItem{.stream = Stream::Compute, .action = 2, .waits_end = 1, .completes = {}},
+                PassItem{.stream = Stream::Compute, .action = 0, .waits_end = 2, .completes = {}}};
+  const PassTiming plain = timing_of(pass, durations);
+  const PassTiming slower = timing_of(pass, durations, {.beside = 1.5});
+  EXPECT_EQ(plain.makespan, core::Seconds(8));
+  EXPECT_EQ(slower.makespan, core::Seconds(8));
+  EXPECT_EQ(slower.interference, core::Seconds(1));
+  const auto tensor = static_cast<std::size_t>(core::SpanKind::TensorCommunication);
+  EXPECT_EQ(plain.waits[tensor], core::Seconds(4));
+  EXPECT_EQ(slower.waits[tensor], core::Seconds(3));
 }
 
 }  // namespace

@@ -130,6 +130,19 @@ TEST(Folding, CarriesTheSiblingsOnSharedCards) {
   }
 }
 
+// What a rank computes takes longer beside its own collectives, as that of the ranks it stands for does.
+TEST(Folding, KeepsWhatComputingTakesLongerBesideCommunication) {
+  for (const DensePlan& plan : {plan_of(4, 1, 4, 1), plan_of(2, 2, 4, 1), plan_of(2, 1, 4, 2)}) {
+    core::Cluster cluster = gpu_cluster(4, 4, 2);
+    const Program program = lowered_gpt2(plan, 4, 4, cluster);
+    const core::Durations durations = varied_durations(program, 20.0_us);
+    const double alone = simulate_step(program, durations, cluster).value;
+    for (core::NodeGroup& group : cluster.groups) group.type.device.beside_communication = 1.5;
+    EXPECT_GT(simulate_step(program, durations, cluster).value, alone);
+    EXPECT_LT(folding_error(program, durations, cluster), 1e-9);
+  }
+}
+
 TEST(Folding, StandsForEveryRankOnce) {
   const core::Cluster cluster = gpu_cluster(4, 4, 2);
   const Program program = lowered_gpt2(plan_of(2, 1, 4, 2), 4, 4, cluster);
