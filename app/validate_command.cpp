@@ -23,14 +23,19 @@ fs::path published(const char* name) {
   return fs::exists(here) ? here : fs::path(ORRERY_SOURCE_DIR) / here;
 }
 
-std::vector<study::MeasuredStep> read_all(const std::vector<std::string>& files) {
-  if (files.empty()) return study::read_measured_steps(published("steps.csv"));
+std::vector<study::MeasuredStep> read_all(const std::vector<std::string>& files,
+                                          std::vector<std::string>& warnings) {
+  std::vector<fs::path> paths(files.begin(), files.end());
+  if (paths.empty()) paths.push_back(published("steps.csv"));
   std::vector<study::MeasuredStep> steps;
-  for (const std::string& file : files) {
-    auto more = study::read_measured_steps(file);
+  for (const fs::path& path : paths) {
+    for (std::string& unknown : study::unknown_columns(path)) {
+      warnings.push_back(std::move(unknown));
+    }
+    auto more = study::read_measured_steps(path);
     std::move(more.begin(), more.end(), std::back_inserter(steps));
   }
-  return steps;
+  return study::without_repeated(std::move(steps), warnings);
 }
 
 void check_source(const std::vector<study::MeasuredStep>& steps, const std::string& source) {
@@ -66,7 +71,8 @@ CLI::App* declare_validate(CLI::App& app, ValidateFlags& flags) {
 }
 
 void run_validate(const ValidateFlags& flags) {
-  const auto steps = read_all(flags.files);
+  std::vector<std::string> warnings;
+  const auto steps = read_all(flags.files, warnings);
   if (flags.source) check_source(steps, *flags.source);
   const auto given = [](const std::optional<std::string>& file, const char* name) {
     return file ? fs::path(*file) : published(name);
@@ -74,6 +80,10 @@ void run_validate(const ValidateFlags& flags) {
   const study::Conventions conventions{
       study::read_machines(given(flags.machines, "machines.toml")),
       study::read_frameworks(given(flags.frameworks, "frameworks.toml"))};
+  for (std::string& doubt : study::doubts_about(steps, conventions)) {
+    warnings.push_back(std::move(doubt));
+  }
+  for (const std::string& warning : warnings) fmt::print(stderr, "warning: {}\n", warning);
   study::ValidateOptions options;
   options.source = flags.source;
   const study::Validation validation = study::validate(steps, conventions, options);

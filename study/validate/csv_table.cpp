@@ -48,7 +48,11 @@ CsvTable::CsvTable(const std::filesystem::path& path) : file_(path.string()) {
     auto fields = fields_of(line);
     if (!fields) throw core::ConfigError(fmt::format("{}:{}: a quote never ends", file_, number));
     if (columns_.empty()) {
-      for (std::size_t c = 0; c < fields->size(); ++c) columns_[(*fields)[c]] = c;
+      for (std::size_t c = 0; c < fields->size(); ++c) {
+        if (columns_.try_emplace((*fields)[c], c).second) continue;
+        throw core::ConfigError(fmt::format("{}:{}: found column \"{}\" twice; allowed: once",
+                                            file_, number, (*fields)[c]));
+      }
       continue;
     }
     if (fields->size() != columns_.size()) {
@@ -67,7 +71,11 @@ const std::string& CsvTable::at(std::size_t row, const std::string& column) cons
 }
 
 std::string CsvTable::where(std::size_t row, const std::string& column) const {
-  return fmt::format("{}:{}: {}", file_, rows_[row].line, column);
+  return fmt::format("{}: {}", where(row), column);
+}
+
+std::string CsvTable::where(std::size_t row) const {
+  return fmt::format("{}:{}", file_, rows_[row].line);
 }
 
 }  // namespace orrery::study

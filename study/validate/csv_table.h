@@ -14,15 +14,19 @@ namespace orrery::study {
 class CsvTable {
  public:
   /// @throws ConfigError "file: cannot read: why", "file:line: ..." for a row of another width than
-  /// the header, an empty file or a quote that never ends.
+  /// the header, a column named twice, an empty file or a quote that never ends.
   explicit CsvTable(const std::filesystem::path&);
 
   std::size_t rows() const { return rows_.size(); }
+  /// By name.
+  const std::map<std::string, std::size_t>& columns() const { return columns_; }
   bool has(const std::string& column) const { return columns_.count(column) > 0; }
   /// The field's text; empty where the table has no such column.
   const std::string& at(std::size_t row, const std::string& column) const;
   /// "file:line: column", for messages about a field.
   std::string where(std::size_t row, const std::string& column) const;
+  /// "file:line".
+  std::string where(std::size_t row) const;
 
  private:
   struct Row {

@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
+#include <map>
+#include <string_view>
 #include <utility>
 
 #include "core/error.h"
@@ -11,6 +15,48 @@
 
 namespace orrery::study {
 namespace {
+
+// Those of data/validation/steps.csv; of `parameters` and `step_time_kind` nothing is read.
+constexpr std::array<std::string_view, 40> kColumns = {"id",
+                                                       "source",
+                                                       "model",
+                                                       "architecture",
+                                                       "layers",
+                                                       "hidden",
+                                                       "heads",
+                                                       "kv_heads",
+                                                       "ffn",
+                                                       "vocab",
+                                                       "seq",
+                                                       "gated_mlp",
+                                                       "tied_embeddings",
+                                                       "experts",
+                                                       "experts_per_token",
+                                                       "parameters",
+                                                       "device",
+                                                       "devices",
+                                                       "devices_per_node",
+                                                       "node_network_gbit",
+                                                       "data",
+                                                       "tensor",
+                                                       "pipeline",
+                                                       "context",
+                                                       "expert",
+                                                       "sharding_stage",
+                                                       "virtual_stages",
+                                                       "schedule",
+                                                       "micro_batch",
+                                                       "global_batch",
+                                                       "recompute",
+                                                       "sequence_parallel",
+                                                       "attention",
+                                                       "precision",
+                                                       "framework",
+                                                       "step_time_s",
+                                                       "step_time_kind",
+                                                       "memory_gib",
+                                                       "assumed",
+                                                       "trust"};
 
 constexpr double kGiB = 1073741824.0;
 constexpr double kGbit = 1e9 / 8.0;
@@ -28,6 +74,7 @@ class RowReader {
   RowReader(const CsvTable& table, std::size_t row) : table_(table), row_(row) {}
 
   const std::string& text(const char* column) const { return table_.at(row_, column); }
+  std::string where() const { return table_.where(row_); }
 
   std::optional<double> number(const char* column) const {
     const std::string& field = text(column);
@@ -150,6 +197,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
 
 MeasuredStep step_of(const RowReader& row) {
   MeasuredStep step;
+  step.where = row.where();
   step.id = row.name("id");
   step.source = row.name("source");
   step.device = row.text("device");
@@ -190,6 +238,37 @@ std::vector<MeasuredStep> read_measured_steps(const std::filesystem::path& path)
     steps.push_back(step_of(RowReader(table, row)));
   }
   return steps;
+}
+
+std::vector<std::string> unknown_columns(const std::filesystem::path& path) {
+  std::string all;
+  for (const std::string_view column : kColumns) {
+    all += (all.empty() ? "" : ", ") + std::string(column);
+  }
+  std::vector<std::string> warnings;
+  for (const auto& [name, index] : CsvTable(path).columns()) {
+    if (std::find(kColumns.begin(), kColumns.end(), name) != kColumns.end()) continue;
+    warnings.push_back(fmt::format("{}: found column \"{}\", which is not read; known: {}",
+                                   path.string(), name, all));
+  }
+  return warnings;
+}
+
+std::vector<MeasuredStep> without_repeated(std::vector<MeasuredStep> steps,
+                                           std::vector<std::string>& warnings) {
+  std::map<std::pair<std::string, std::string>, std::string> first;  // Where.
+  std::vector<MeasuredStep> once;
+  for (MeasuredStep& step : steps) {
+    const auto [entry, added] = first.try_emplace({step.source, step.id}, step.where);
+    if (added) {
+      once.push_back(std::move(step));
+      continue;
+    }
+    warnings.push_back(fmt::format(
+        "{}: id: found \"{}\", which {} of {} has as well; allowed: once, so this row is left out",
+        step.where, step.id, entry->second, step.source));
+  }
+  return once;
 }
 
 }  // namespace orrery::study

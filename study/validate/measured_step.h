@@ -14,6 +14,7 @@
 namespace orrery::study {
 
 struct MeasuredStep {
+  std::string where;  ///< "file:line".
   std::string id, source, model, architecture, device, framework;
   // The model.
   std::optional<int> layers, hidden, heads, kv_heads, ffn, vocab, sequence;
@@ -43,5 +44,13 @@ struct MeasuredStep {
 /// must be there, other columns may be missing and count as empty.
 /// @throws ConfigError "file:line: column: found, allowed".
 std::vector<MeasuredStep> read_measured_steps(const std::filesystem::path&);
+
+/// One line each, "file: found, known", for columns that no row is read by: other notes, or
+/// a name mistyped.
+std::vector<std::string> unknown_columns(const std::filesystem::path&);
+
+/// Without the rows whose source and id an earlier one has; `warnings` is told of each.
+std::vector<MeasuredStep> without_repeated(std::vector<MeasuredStep>,
+                                           std::vector<std::string>& warnings);
 
 }  // namespace orrery::study

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "core/check/plan_check.h"
@@ -340,8 +341,7 @@ void for_each_plan(const MeasuredStep& s, const OpenColumns& open, const Framewo
 std::vector<Reading> combinations(const MeasuredStep& s, const OpenColumns& open) {
   std::vector<Reading> all;
   for_each_setting(
-      s, open,
-      [&](const Framework& framework, const Machine&, const core::Cluster& cluster) {
+      s, open, [&](const Framework& framework, const Machine&, const core::Cluster& cluster) {
         costmodel::EstimateOptions options;
         options.messages_take_turns = framework.messages_take_turns;
         options.messages_split = framework.messages_split;
@@ -375,6 +375,10 @@ Readings readings_of(const MeasuredStep& s, const Conventions& conventions) {
   if (s.model.find("LoRA") != std::string::npos) {
     return skipped("low-rank adapters: most weights have no gradients, which no plan says");
   }
+  if (!s.architecture.empty() && s.architecture != "gpt" && s.architecture != "llama") {
+    return skipped(
+        fmt::format("no model of architecture \"{}\"; there are gpt and llama", s.architecture));
+  }
   if (const std::string column = missing_column(s); !column.empty()) {
     return skipped("no " + column);
   }
@@ -395,6 +399,30 @@ Readings readings_of(const MeasuredStep& s, const Conventions& conventions) {
   if (result.readings.empty()) return skipped(why.empty() ? "no reading of it is possible" : why);
   result.open = open.names;
   return result;
+}
+
+std::vector<std::string> doubts_about(const std::vector<MeasuredStep>& steps,
+                                      const Conventions& conventions) {
+  std::vector<std::string> warnings;
+  std::set<std::string> frameworks;  // Each once.
+  std::string known;
+  for (const Framework& framework : conventions.frameworks) {
+    if (!frameworks.insert(framework.name).second) continue;
+    known += (known.empty() ? "" : ", ") + framework.name;
+  }
+  for (const MeasuredStep& s : steps) {
+    if (!s.framework.empty() && frameworks.insert(s.framework).second) {
+      warnings.push_back(fmt::format(
+          "{}: framework: found \"{}\", of which nothing is known beyond its plans; known: {}",
+          s.where, s.framework, known));
+    }
+    if (s.hidden && s.heads && *s.hidden % *s.heads != 0) {
+      warnings.push_back(
+          fmt::format("{}: heads: found {}, which do not divide {} of hidden; taken as not known",
+                      s.where, *s.heads, *s.hidden));
+    }
+  }
+  return warnings;
 }
 
 }  // namespace orrery::study

@@ -45,4 +45,8 @@ inline constexpr std::size_t kMostReadings = 1024;
 
 Readings readings_of(const MeasuredStep&, const Conventions&);
 
+/// One line each, "file:line: column: found", for what rows say and readings do not follow: frameworks of
+/// which no entry says anything (each once), and heads that do not divide the hidden size.
+std::vector<std::string> doubts_about(const std::vector<MeasuredStep>&, const Conventions&);
+
 }  // namespace orrery::study

@@ -337,6 +337,46 @@ TEST_F(BadInput, ClickThrough) {
 }
 
 // More than any machine has: 2^31 elements per layer, traces of 10^8 spans and more.
+// What makes no sense in a table of measured steps ends the command; what is only not followed is told,
+// and the rest is predicted.
+TEST_F(BadInput, MeasuredSteps) {
+  const std::string columns =
+      "id,source,architecture,layers,hidden,heads,vocab,seq,device,devices,data,tensor,pipeline,"
+      "micro_batch,global_batch,recompute,attention,precision,framework,step_time_s";
+  const auto row = [](const std::string& id, const std::string& architecture,
+                      const std::string& heads, const std::string& framework) {
+    return id + ",s," + architecture + ",4,1024," + heads +
+           ",32000,1024,A100-80,8,8,1,1,1,8,none,flash,bf16," + framework + ",0.1\n";
+  };
+  const auto warned = [&](const std::string& text) {
+    folder_.write("steps.csv", text);
+    const Ended ended = orrery({"validate", "steps.csv"});
+    EXPECT_EQ(ended.status, 0) << ended.error;
+    return ended.error + ended.out;
+  };
+  using testing::HasSubstr;
+  EXPECT_THAT(warned(columns + "\n" + row("a", "gpt", "16", "megatron")),
+              testing::Not(HasSubstr("warning")));
+  EXPECT_THAT(
+      warned(columns + ",micro_bach\n" +
+             "a,s,gpt,4,1024,16,32000,1024,A100-80,8,8,1,1,1,8,none,flash,bf16,megatron,0.1,"
+             "4\n"),
+      HasSubstr("warning: steps.csv: found column \"micro_bach\", which is not read"));
+  EXPECT_THAT(warned(columns + "\n" + row("a", "gpt", "16", "megatronn")),
+              HasSubstr("warning: steps.csv:2: framework: found \"megatronn\""));
+  EXPECT_THAT(warned(columns + "\n" + row("a", "gpt", "15", "megatron")),
+              HasSubstr("warning: steps.csv:2: heads: found 15, which do not divide 1024"));
+  EXPECT_THAT(
+      warned(columns + "\n" + row("a", "gpt", "16", "megatron") + row("a", "gpt", "8", "megatron")),
+      HasSubstr("warning: steps.csv:3: id: found \"a\""));
+  folder_.write("steps.csv", columns + "\n" + row("a", "lama", "16", "megatron"));
+  EXPECT_THAT(orrery({"validate", "steps.csv", "--rows"}).out,
+              HasSubstr("no model of architecture \"lama\"; there are gpt and llama"));
+  folder_.write("steps.csv", columns + ",id\n");
+  EXPECT_THAT(orrery({"validate", "steps.csv"}).error,
+              HasSubstr("steps.csv:1: found column \"id\" twice"));
+}
+
 TEST_F(BadInput, MoreThanTheMachineHolds) {
   expect_failures({
       {kSimulate + Words{"--steps", "1000000"}, {}, kFailed, "needs [0-9.]+ [GT]iB of memory"},

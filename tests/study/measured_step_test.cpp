@@ -75,4 +75,33 @@ TEST(MeasuredSteps, NameLineAndColumnOfWhatTheyCannotRead) {
   EXPECT_THAT(message_for(""), testing::HasSubstr("is empty"));
 }
 
+TEST(MeasuredSteps, AColumnIsNamedOnce) {
+  EXPECT_THAT(message_for("id,source,device,devices,id\na,s,A100-80,8,b\n"),
+              testing::HasSubstr("steps.csv:1: found column \"id\" twice; allowed: once"));
+}
+
+TEST(MeasuredSteps, ColumnsThatAreNotReadAreTold) {
+  const core::TemporaryFolder folder;
+  folder.write("steps.csv", "id,source,device,devices,micro_bach\na,s,A100-80,8,4\n");
+  const auto warnings = study::unknown_columns(folder.path() / "steps.csv");
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_THAT(warnings[0], testing::HasSubstr("steps.csv: found column \"micro_bach\", which is "
+                                              "not read; known: id, source"));
+}
+
+// The same id of one source is one measurement, of another source it is another.
+TEST(MeasuredSteps, ARowCountsOnce) {
+  const core::TemporaryFolder folder;
+  folder.write("steps.csv",
+               "id,source,device,devices\na,s,A100-80,8\na,t,A100-80,8\na,s,A100-80,16\n");
+  std::vector<std::string> warnings;
+  const auto steps =
+      study::without_repeated(study::read_measured_steps(folder.path() / "steps.csv"), warnings);
+  ASSERT_EQ(steps.size(), 2U);
+  EXPECT_EQ(steps[0].devices, 8);
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_THAT(warnings[0], testing::AllOf(testing::HasSubstr("steps.csv:4: id: found \"a\""),
+                                          testing::HasSubstr("steps.csv:2 of s")));
+}
+
 }  // namespace
