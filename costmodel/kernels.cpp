@@ -64,14 +64,36 @@ struct Counter {
   /// Scores that dropout reads and writes, and a byte of its mask.
   template <class Op>
   double dropped(const Op& o) const {
-    return product(o.sequences, o.sequence, o.heads) * product(o.sequence) * (2.0 * e + 1.0);
+    return scores(o) * (2.0 * e + 1.0);
   }
   template <class Op>
   double queries(const Op& o) const {
     return product(o.sequences, o.sequence, o.heads, o.head_dim) * e;
   }
-  Kernels operator()(const core::Softmax& o) const { return {2, Bytes(dropped(o))}; }
-  Kernels operator()(const core::SoftmaxGrad& o) const { return {2, Bytes(dropped(o))}; }
+  /// Megatron's fused kernel takes four matrices of scores in half precision at once, so their number
+  /// must be a multiple; others go through PyTorch's operators in float32.
+  template <class Op>
+  bool fused(const Op& o) const {
+    constexpr std::int64_t kAtOnce = 4;
+    return e > 2.0 || o.sequences * o.heads % kAtOnce == 0;
+  }
+  template <class Op>
+  double scores(const Op& o) const {
+    return product(o.sequences, o.sequence, o.heads) * product(o.sequence);
+  }
+  // Not fused: conversion, scale, mask, softmax, conversion back, each read and written; what the
+  // fused one reads and writes is Work's.
+  Kernels operator()(const core::Softmax& o) const {
+    if (fused(o)) return {2, Bytes(dropped(o))};
+    return {6, Bytes(dropped(o) +
+                     scores(o) * ((e + kFloat) + 3.0 * 2.0 * kFloat + (kFloat + e) - 2.0 * e))};
+  }
+  // Likewise backward: the softmax's own reads its result and the gradient.
+  Kernels operator()(const core::SoftmaxGrad& o) const {
+    if (fused(o)) return {2, Bytes(dropped(o))};
+    return {6, Bytes(dropped(o) + scores(o) * ((e + kFloat) + 3.0 * kFloat + 2.0 * 2.0 * kFloat +
+                                               (kFloat + e) - 3.0 * e))};
+  }
   // Heads are put beside each other again.
   Kernels operator()(const core::AttentionContext& o) const { return {2, Bytes(2.0 * queries(o))}; }
   Kernels operator()(const core::AttentionContextGrad& o) const {

@@ -17,7 +17,8 @@ struct Kernels {
 };
 
 /// @source The kernels of each operator, counted by reading Megatron-LM (core_v0.1 to v0.4:
-/// megatron/model/transformer.py, fused_*.py, core/tensor_parallel) and PyTorch's eager operators
+/// megatron/model/transformer.py, fused_*.py, core/tensor_parallel; is_kernel_available of
+/// fused_softmax.py says which scores its softmax takes) and PyTorch's eager operators
 /// (aten/src/ATen/native).
 Kernels kernels_of(const core::Operator&, core::DType precision);
 

@@ -246,7 +246,8 @@ std::vector<std::string> unknown_columns(const std::filesystem::path& path) {
     all += (all.empty() ? "" : ", ") + std::string(column);
   }
   std::vector<std::string> warnings;
-  for (const auto& [name, index] : CsvTable(path).columns()) {
+  const CsvTable table(path);
+  for (const auto& [name, index] : table.columns()) {
     if (std::find(kColumns.begin(), kColumns.end(), name) != kColumns.end()) continue;
     warnings.push_back(fmt::format("{}: found column \"{}\", which is not read; known: {}",
                                    path.string(), name, all));

@@ -84,6 +84,10 @@ class BadInput : public testing::Test {
     return run_process(ORRERY_BINARY_DIR "/orrery", arguments, options);
   }
 
+  void write(const std::string& file, const std::string& content) const {
+    std::ofstream(folder_.path() / file, std::ios::binary) << content;
+  }
+
   /// Runs the case in the folder as it is; nothing in it may change.
   void expect_failure(const Case& c) const {
     std::string line;

@@ -349,7 +349,7 @@ TEST_F(BadInput, MeasuredSteps) {
            ",32000,1024,A100-80,8,8,1,1,1,8,none,flash,bf16," + framework + ",0.1\n";
   };
   const auto warned = [&](const std::string& text) {
-    folder_.write("steps.csv", text);
+    write("steps.csv", text);
     const Ended ended = orrery({"validate", "steps.csv"});
     EXPECT_EQ(ended.status, 0) << ended.error;
     return ended.error + ended.out;
@@ -369,10 +369,10 @@ TEST_F(BadInput, MeasuredSteps) {
   EXPECT_THAT(
       warned(columns + "\n" + row("a", "gpt", "16", "megatron") + row("a", "gpt", "8", "megatron")),
       HasSubstr("warning: steps.csv:3: id: found \"a\""));
-  folder_.write("steps.csv", columns + "\n" + row("a", "lama", "16", "megatron"));
+  write("steps.csv", columns + "\n" + row("a", "lama", "16", "megatron"));
   EXPECT_THAT(orrery({"validate", "steps.csv", "--rows"}).out,
               HasSubstr("no model of architecture \"lama\"; there are gpt and llama"));
-  folder_.write("steps.csv", columns + ",id\n");
+  write("steps.csv", columns + ",id\n");
   EXPECT_THAT(orrery({"validate", "steps.csv"}).error,
               HasSubstr("steps.csv:1: found column \"id\" twice"));
 }
