@@ -46,7 +46,7 @@ enum class TimeTerm {
   ParameterServer,        ///< Exposed: pulls, pushes and the servers' updates.
   Load                    ///< Exposed: reading samples, finding unique keys.
 };
-inline constexpr int kTimeTerms = 13;
+inline constexpr int kTimeTerms = 14;
 std::string_view time_term_name(TimeTerm);
 using TimeByTerm = std::array<core::Seconds, kTimeTerms>;
 

@@ -37,7 +37,7 @@ TEST(BesideCommunication, ChangesNothingWithoutAFactor) {
 }
 
 TEST(TakesFromComputing, AreCollectivesAndContextRings) {
-  for (const Stream stream : {Stream::Tensor, Stream::Context, Stream::SendContext,
+  for (const Stream stream : {Stream::Tensor, Stream::Context, Stream::Expert, Stream::SendContext,
                               Stream::ReceiveContext, Stream::Data, Stream::Gather}) {
     EXPECT_TRUE(takes_from_computing(stream)) << stream_name(stream);
   }
