@@ -182,12 +182,22 @@ std::string pieces_text(const core::DensePlan& d) {
   return fmt::format("layers joined until their gradients have {}", core::message_text(*d.bucket));
 }
 
+/// "8 devices", and of experts, whose parameters fewer have, how many of them.
+std::string devices_text(int of_others, int of_experts) {
+  const std::string text = fmt::format("{} devices", of_others);
+  return of_experts == of_others ? text : text + fmt::format(" (of experts {})", of_experts);
+}
+/// Who share a bucket's optimizer state.
+std::string sharers_text(const core::DensePlan& d) {
+  return devices_text(d.shared_sharding(), d.sharding);
+}
+
 std::string gather_text(const Context& c) {
   if (!c.shards(3)) return "parameters are not gathered in the passes";
   return fmt::format(
-      "all-gather of the parameters over {} devices before they are used in each forward and each "
+      "all-gather of the parameters over {} before they are used in each forward and each "
       "backward pass, {}; {}, {}; only what compute does not hide",
-      c.dense().sharding, pieces_text(c.dense()), links_text(c, Axis::Sharding),
+      sharers_text(c.dense()), pieces_text(c.dense()), links_text(c, Axis::Sharding),
       library_text(c.fabric));
 }
 
@@ -222,10 +232,13 @@ std::string pipeline_text(const Context& c) {
 /// Whose gradients are summed beside those of the slices' owners: replicas, and ranks that share a
 /// sequence. Empty where there are none.
 std::string replicas_text(const core::DensePlan& d) {
-  if (d.data > 1 && d.context > 1) {
-    return fmt::format("{} replicas and the {} devices that share a sequence", d.data, d.context);
+  const int copies = d.sharding_stage > 0 ? d.data : d.data * d.expert;
+  const std::string experts = copies > d.data ? fmt::format(" (of experts {})", d.data) : "";
+  if (copies > 1 && d.context > 1) {
+    return fmt::format("{} replicas{} and the {} devices that share a sequence", copies, experts,
+                       d.context);
   }
-  if (d.data > 1) return fmt::format("{} replicas", d.data);
+  if (copies > 1) return fmt::format("{} replicas{}", copies, experts);
   if (d.context > 1) return fmt::format("the {} devices that share a sequence", d.context);
   return {};
 }
@@ -234,16 +247,16 @@ std::string gradient_text(const Context& c) {
   if (!c.is_dense()) return "all-reduce of the dense gradients over the workers";
   const core::DensePlan& d = c.dense();
   std::vector<std::string> parts;
-  if (d.sharding > 1) {
-    parts.push_back(fmt::format("reduce-scatter over {} devices{}", d.sharding,
+  if (d.sharding_stage > 0) {
+    parts.push_back(fmt::format("reduce-scatter over {}{}", sharers_text(d),
                                 d.sharding_stage > 1 ? " in each backward pass" : ""));
   }
   if (const std::string replicas = replicas_text(d); !replicas.empty()) {
-    parts.push_back(
-        fmt::format("all-reduce{} over {}", d.sharding > 1 ? " of the slices" : "", replicas));
+    parts.push_back(fmt::format("all-reduce{} over {}",
+                                d.sharding_stage > 0 ? " of the slices" : "", replicas));
   }
   if (!parts.empty()) parts.back() += ", " + pieces_text(d);
-  if (d.sharding > 1 && d.sharding_stage < 3) {
+  if (d.sharding_stage > 0 && d.sharding_stage < 3) {
     parts.emplace_back("all-gather of the updated parameters");
   }
   if (d.sequence_parallel) {
@@ -258,7 +271,10 @@ std::string gradient_text(const Context& c) {
 
 /// "1/8 of " where a device has a slice alone.
 std::string slice_text(const Context& c, int stage) {
-  return c.shards(stage) ? fmt::format("1/{} of ", c.dense().sharding) : "";
+  if (!c.shards(stage)) return "";
+  const core::DensePlan& d = c.dense();
+  return d.expert == 1 ? fmt::format("1/{} of ", d.sharding)
+                       : fmt::format("1/{} (of experts 1/{}) of ", d.shared_sharding(), d.sharding);
 }
 
 std::string optimizer_text(const Context& c) {
@@ -372,13 +388,19 @@ std::string communication_memory_text(const Context& c) {
   return parts.empty() ? "what others sent" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
+std::string weights_text(const Context& c) {
+  if (!c.is_dense()) return "a server's rows, or a worker's dense parameters";
+  const core::DensePlan& d = c.dense();
+  return fmt::format("{} bytes per parameter of {}stage {}, 1/{} of each layer{}",
+                     core::dtype_bytes(c.job.precision), slice_text(c, 3), c.estimate.fullest_stage,
+                     d.tensor,
+                     d.expert > 1 ? fmt::format(", of its experts 1/{}", d.expert * d.tensor) : "");
+}
+
 std::string memory_text(MemoryTerm term, const Context& c) {
   switch (term) {
     case MemoryTerm::Weights:
-      return c.is_dense() ? fmt::format("{} bytes per parameter of {}stage {}, 1/{} of each layer",
-                                        core::dtype_bytes(c.job.precision), slice_text(c, 3),
-                                        c.estimate.fullest_stage, c.dense().tensor)
-                          : "a server's rows, or a worker's dense parameters";
+      return weights_text(c);
     case MemoryTerm::Gradients:
       return fmt::format("4 bytes per parameter{}: accumulated in float32",
                          c.shards(2) ? " of " + slice_text(c, 2) + "the stage" : "");

@@ -16,7 +16,7 @@ bool model_parallel(const core::DensePlan& p) {
 
 constexpr KnownPlan kAll[] = {
     {"data parallel only",
-     [](const core::DensePlan& p, int) { return !model_parallel(p) && p.sharding == 1; }},
+     [](const core::DensePlan& p, int) { return !model_parallel(p) && p.sharding_stage == 0; }},
     {"data parallel with sharded optimizer (ZeRO 1)",
      [](const core::DensePlan& p, int) {
        return !model_parallel(p) && p.data == 1 && p.sharding_stage == 1;
@@ -31,15 +31,15 @@ constexpr KnownPlan kAll[] = {
      [](const core::DensePlan& p, int) { return p.tensor > 1 && p.pipeline == 1; }},
     {"tensor over each node, pipeline and data, nothing sharded (Megatron-LM, SC 2021)",
      [](const core::DensePlan& p, int node) {
-       return p.tensor == node && p.pipeline > 1 && p.context == 1 && p.sharding == 1;
+       return p.tensor == node && p.pipeline > 1 && p.context == 1 && p.sharding_stage == 0;
      }},
     {"tensor, pipeline and data parallel, nothing sharded",
      [](const core::DensePlan& p, int) {
-       return p.tensor > 1 && p.pipeline > 1 && p.sharding == 1;
+       return p.tensor > 1 && p.pipeline > 1 && p.sharding_stage == 0;
      }},
     {"tensor, pipeline, data parallel and sharded",
      [](const core::DensePlan& p, int) {
-       return p.tensor > 1 && p.pipeline > 1 && p.sharding > 1;
+       return p.tensor > 1 && p.pipeline > 1 && p.sharding_stage > 0;
      }},
 };
 static_assert(std::size(kAll) == kKnownPlans);
