@@ -13,6 +13,7 @@
 #include "costmodel/collective_cost.h"
 #include "costmodel/compute_cost.h"
 #include "costmodel/dense_estimator.h"
+#include "costmodel/explain_memory.h"
 
 namespace orrery::costmodel {
 namespace {
@@ -20,25 +21,10 @@ namespace {
 using core::Axis;
 using core::Recompute;
 
-/// What the texts are filled with.
-struct Context {
-  const Estimate& estimate;
-  const core::Plan& plan;
-  const core::Model& model;
-  const core::Cluster& cluster;
-  const core::Job& job;
-  core::Device device;
-  FabricCost fabric;
-
-  const core::DensePlan& dense() const { return *plan.dense; }
-  bool is_dense() const { return plan.dense.has_value(); }
-  bool shards(int stage) const { return is_dense() && dense().sharding_stage >= stage; }
-};
-
 // ---- the network ---------------------------------------------------------------------------
 
 /// Whether ranks that differ along `axis` alone share a node.
-bool within_nodes(const Context& c, Axis axis) {
+bool within_nodes(const ExplainContext& c, Axis axis) {
   const core::RankGrid grid(c.dense());
   for (int r = 0; r < grid.ranks(); ++r) {
     const core::Rank first = grid.moved(core::Rank(r), axis, 0);
@@ -47,7 +33,7 @@ bool within_nodes(const Context& c, Axis axis) {
   return true;
 }
 
-std::string links_text(const Context& c, Axis axis) {
+std::string links_text(const ExplainContext& c, Axis axis) {
   if (within_nodes(c, axis)) {
     return fmt::format("{} and {} within a node", core::text(c.fabric.port),
                        core::text(c.fabric.inside));
@@ -69,12 +55,7 @@ std::string library_text(const FabricCost& fabric) {
 
 // ---- the passes ----------------------------------------------------------------------------
 
-std::string layers_text(const Context& c) {
-  const auto& layers = c.dense().recompute_layers;
-  return layers ? fmt::format("each of a stage's first {} layers", *layers) : "each layer";
-}
-
-std::string compute_text(const Context& c) {
+std::string compute_text(const ExplainContext& c) {
   if (!c.is_dense()) {
     return fmt::format("{} slices of one worker's samples: gather, interaction, MLP, gradients",
                        c.estimate.microbatches);
@@ -89,7 +70,7 @@ std::string compute_text(const Context& c) {
       core::text(gpu ? c.device.gap : c.device.launch), gpu ? "between kernels" : "per operator");
 }
 
-std::string recompute_text(const Context& c) {
+std::string recompute_text(const ExplainContext& c) {
   if (!c.is_dense()) return "nothing is recomputed";
   const core::DensePlan& d = c.dense();
   switch (d.recompute) {
@@ -109,7 +90,7 @@ std::string recompute_text(const Context& c) {
   core::check_failed("Recompute", "unknown kind", __FILE__, __LINE__);
 }
 
-std::string host_text(const Context& c) {
+std::string host_text(const ExplainContext& c) {
   return fmt::format(
       "the host issues a pass's kernels and communication one after the other, {} each (the device "
       "file's `launch`); what that takes longer than the device needs",
@@ -144,14 +125,14 @@ std::string tensor_collectives_text(const core::DensePlan& d) {
   return text;
 }
 
-std::string tensor_text(const Context& c) {
+std::string tensor_text(const ExplainContext& c) {
   if (!c.is_dense() || c.dense().tensor == 1) return "no tensor parallelism";
   return fmt::format("{} over {} devices, {}, {}; only what compute does not hide",
                      tensor_collectives_text(c.dense()), c.dense().tensor,
                      links_text(c, Axis::Tensor), library_text(c.fabric));
 }
 
-std::string context_text(const Context& c) {
+std::string context_text(const ExplainContext& c) {
   if (!c.is_dense() || c.dense().context == 1) return "no context parallelism";
   const core::DensePlan& d = c.dense();
   std::string what;
@@ -192,7 +173,7 @@ std::string sharers_text(const core::DensePlan& d) {
   return devices_text(d.shared_sharding(), d.sharding);
 }
 
-std::string gather_text(const Context& c) {
+std::string gather_text(const ExplainContext& c) {
   if (!c.shards(3)) return "parameters are not gathered in the passes";
   return fmt::format(
       "all-gather of the parameters over {} before they are used in each forward and each "
@@ -203,7 +184,7 @@ std::string gather_text(const Context& c) {
 
 // ---- the pipeline --------------------------------------------------------------------------
 
-std::string bubble_text(const Context& c) {
+std::string bubble_text(const ExplainContext& c) {
   if (!c.is_dense() || c.dense().pipeline == 1) return "no pipeline";
   const core::DensePlan& d = c.dense();
   const int p = d.pipeline;
@@ -219,7 +200,7 @@ std::string bubble_text(const Context& c) {
                      core::percent((p - 1.0) / (1.0 * chunks * m + p - 1.0)));
 }
 
-std::string pipeline_text(const Context& c) {
+std::string pipeline_text(const ExplainContext& c) {
   if (!c.is_dense() || c.dense().pipeline == 1) return "no pipeline";
   const core::DensePlan& d = c.dense();
   return fmt::format("activations and gradients{} between {} stages, {}",
@@ -243,7 +224,7 @@ std::string replicas_text(const core::DensePlan& d) {
   return {};
 }
 
-std::string gradient_text(const Context& c) {
+std::string gradient_text(const ExplainContext& c) {
   if (!c.is_dense()) return "all-reduce of the dense gradients over the workers";
   const core::DensePlan& d = c.dense();
   std::vector<std::string> parts;
@@ -269,22 +250,14 @@ std::string gradient_text(const Context& c) {
   return fmt::format("{}; only what compute does not hide", fmt::join(parts, ", "));
 }
 
-/// "1/8 of " where a device has a slice alone.
-std::string slice_text(const Context& c, int stage) {
-  if (!c.shards(stage)) return "";
-  const core::DensePlan& d = c.dense();
-  return d.expert == 1 ? fmt::format("1/{} of ", d.sharding)
-                       : fmt::format("1/{} (of experts 1/{}) of ", d.shared_sharding(), d.sharding);
-}
-
-std::string optimizer_text(const Context& c) {
+std::string optimizer_text(const ExplainContext& c) {
   if (!c.is_dense()) return "zeroing, norm and update of the dense parameters";
   return fmt::format(
       "zeroing of {}the stage's gradients, norm and update of {}its parameters, at memory speed",
       slice_text(c, 2), slice_text(c, 1));
 }
 
-std::string expert_text(const Context& c) {
+std::string expert_text(const ExplainContext& c) {
   if (!c.is_dense() || c.dense().expert_ways() == 1) return "no expert parallelism";
   const core::DensePlan& d = c.dense();
   const bool again = d.recompute == Recompute::Full;
@@ -295,7 +268,7 @@ std::string expert_text(const Context& c) {
       links_text(c, Axis::Expert), library_text(c.fabric));
 }
 
-std::string server_text(const Context& c) {
+std::string server_text(const ExplainContext& c) {
   if (c.is_dense()) return "no parameter server";
   return fmt::format(
       "{} servers answer {} workers in turn: pulled and pushed rows, their summing and the "
@@ -303,7 +276,7 @@ std::string server_text(const Context& c) {
       c.plan.sparse->servers, c.plan.sparse->workers);
 }
 
-std::string time_text(TimeTerm term, const Context& c) {
+std::string time_text(TimeTerm term, const ExplainContext& c) {
   switch (term) {
     case TimeTerm::Compute:
       return compute_text(c);
@@ -337,101 +310,18 @@ std::string time_text(TimeTerm term, const Context& c) {
   core::check_failed("TimeTerm", "unknown term", __FILE__, __LINE__);
 }
 
-// ---- memory --------------------------------------------------------------------------------
-
-std::string optimizer_memory_text(const Context& c) {
-  if (!c.is_dense()) return "the accumulator of each row";
-  std::vector<std::string> parts;
-  if (core::dtype_bytes(c.job.precision) < core::dtype_bytes(core::DType::Float32)) {
-    parts.emplace_back("a float32 copy");
-  }
-  switch (c.job.optimizer.kind) {
-    case core::OptimizerKind::AdamW:
-    case core::OptimizerKind::Adam:
-      parts.emplace_back("two float32 moments");
-      break;
-    case core::OptimizerKind::AdaGrad:
-      parts.emplace_back("float32 sums of squares");
-      break;
-    case core::OptimizerKind::Sgd:
-      break;
-  }
-  return fmt::format("{} of {}the parameters", fmt::join(parts, " and "), slice_text(c, 1));
-}
-
-std::string activations_text(const Context& c) {
-  if (!c.is_dense()) return "one slice's activations";
-  const std::string in_flight = "of the microbatches in flight, ";
-  switch (c.dense().recompute) {
-    case Recompute::None:
-      return in_flight + "all that backward reads";
-    case Recompute::Selective:
-      return in_flight + "without the inside of the attention of " + layers_text(c);
-    case Recompute::Full:
-      return in_flight + "the input alone of " + layers_text(c);
-  }
-  core::check_failed("Recompute", "unknown kind", __FILE__, __LINE__);
-}
-
-std::string communication_memory_text(const Context& c) {
-  if (!c.is_dense()) return "what others sent";
-  const core::DensePlan& d = c.dense();
-  std::vector<std::string> parts;
-  if (d.sequence_parallel) parts.emplace_back("gathered rows");
-  if (d.context > 1 && d.context_method == core::ContextMethod::Ring) {
-    parts.emplace_back("keys and values on their way round");
-  }
-  if (d.sharding_stage >= 2)
-    parts.emplace_back("full gradients of two buckets, of embedding and head");
-  if (d.sharding_stage == 3) parts.emplace_back("gathered parameters likewise");
-  if (d.tensor > 1) parts.emplace_back("statistics of the loss");
-  return parts.empty() ? "what others sent" : fmt::format("{}", fmt::join(parts, ", "));
-}
-
-std::string weights_text(const Context& c) {
-  if (!c.is_dense()) return "a server's rows, or a worker's dense parameters";
-  const core::DensePlan& d = c.dense();
-  return fmt::format("{} bytes per parameter of {}stage {}, 1/{} of each layer{}",
-                     core::dtype_bytes(c.job.precision), slice_text(c, 3), c.estimate.fullest_stage,
-                     d.tensor,
-                     d.expert > 1 ? fmt::format(", of its experts 1/{}", d.expert * d.tensor) : "");
-}
-
-std::string memory_text(MemoryTerm term, const Context& c) {
-  switch (term) {
-    case MemoryTerm::Weights:
-      return weights_text(c);
-    case MemoryTerm::Gradients:
-      return fmt::format("4 bytes per parameter{}: accumulated in float32",
-                         c.shards(2) ? " of " + slice_text(c, 2) + "the stage" : "");
-    case MemoryTerm::Optimizer:
-      return optimizer_memory_text(c);
-    case MemoryTerm::Activations:
-      return activations_text(c);
-    case MemoryTerm::Logits:
-      return "of one microbatch, on the last stage";
-    case MemoryTerm::Workspace:
-      return "live within one pass";
-    case MemoryTerm::Communication:
-      return communication_memory_text(c);
-    case MemoryTerm::Reserved:
-      return "context, libraries and fragmentation (the device file's `reserved`)";
-  }
-  core::check_failed("MemoryTerm", "unknown term", __FILE__, __LINE__);
-}
-
 }  // namespace
 
 std::vector<Explanation> explain(const Estimate& estimate, const core::Plan& plan,
                                  const core::Model& model, const core::Cluster& cluster,
                                  const core::Job& job) {
-  const Context context{estimate,
-                        plan,
-                        model,
-                        cluster,
-                        job,
-                        slowest_device(cluster, job.precision),
-                        fabric_cost(cluster)};
+  const ExplainContext context{estimate,
+                               plan,
+                               model,
+                               cluster,
+                               job,
+                               slowest_device(cluster, job.precision),
+                               fabric_cost(cluster)};
   std::vector<Explanation> lines;
   // Terms are differences of larger times: what is left of them by rounding is nothing.
   constexpr double kRounding = 1e-12;
