@@ -97,7 +97,7 @@ std::string host_text(const ExplainContext& c) {
       core::text(c.device.launch));
 }
 
-std::string interference_text(const Context& c) {
+std::string interference_text(const ExplainContext& c) {
   if (c.device.beside_communication == 1.0) {
     return "the device file does not say that computing takes longer beside collectives";
   }
