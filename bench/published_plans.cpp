@@ -59,6 +59,8 @@ double compare(const Published& published) {
   study::PlanStudyOptions options;
   options.keep = 20;
   options.place = {plan.estimate.step};
+  options.conditions.expert_capacity =
+      in.plan.dense->expert_capacity;  // What loads are, not a choice.
   const costmodel::SearchResult found = study::study_plans(in.model, in.cluster, in.job, options);
   if (found.ranked.empty()) {
     fmt::print("{}: no plan fits\n", published.plan);
