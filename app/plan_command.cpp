@@ -4,6 +4,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
@@ -95,6 +97,35 @@ bool any(const costmodel::PlanConditions& wanted) {
          wanted.pipeline || wanted.context || wanted.expert || wanted.expert_tensor ||
          wanted.virtual_stages || wanted.microbatch || wanted.sequence_parallel ||
          wanted.schedule || wanted.recompute;
+}
+
+/// Every device is used, so each degree that is asked for divides their number, and so does the
+/// product; of --max-gpus some part is taken, so there it only must not be larger.
+/// @throws ConfigError
+void require_degrees_that_divide(const PlanFlags& flags, const PlanQuestion& question) {
+  const std::pair<const char*, std::optional<int>> degrees[] = {
+      {"--data", flags.data},       {"--sharding", flags.sharding}, {"--expert", flags.expert},
+      {"--context", flags.context}, {"--tensor", flags.tensor},     {"--pipeline", flags.pipeline}};
+  const int devices = question.cluster.devices();
+  const bool part = flags.max_gpus && *flags.max_gpus < devices;
+  double product = 1;
+  std::string asked;
+  for (const auto& [name, degree] : degrees) {
+    if (!degree) continue;
+    if (!part && devices % *degree != 0) {
+      throw core::ConfigError(fmt::format("{} {} does not divide the {} devices of the cluster",
+                                          name, *degree, devices));
+    }
+    product *= *degree;
+    asked += (asked.empty() ? "" : " · ") + fmt::format("{} {}", name, *degree);
+  }
+  if (part && product > *flags.max_gpus) {
+    throw core::ConfigError(fmt::format("{} needs {:.0f} devices; --max-gpus allows {}", asked,
+                                        product, *flags.max_gpus));
+  }
+  if (part || std::fmod(devices, product) == 0) return;
+  throw core::ConfigError(fmt::format(
+      "{} = {:.0f} ways do not divide the {} devices of the cluster", asked, product, devices));
 }
 
 /// @throws ConfigError for options that would be passed over.
@@ -224,6 +255,11 @@ costmodel::SearchResult search(const PlanQuestion& question,
   throw core::SystemError("no plan fits: " + result.nothing_fits);
 }
 
+/// CLI::Range lets pass what compares with nothing.
+std::string finite_text(const std::string& text) {
+  return std::isfinite(std::strtod(text.c_str(), nullptr)) ? "" : text + " is not a finite number";
+}
+
 void declare_conditions(CLI::App& command, PlanFlags& flags) {
   const std::string group = "What the plans must be like";
   const auto degree = [&](const char* name, std::optional<int>& value, const char* text) {
@@ -241,7 +277,7 @@ void declare_conditions(CLI::App& command, PlanFlags& flags) {
   command
       .add_option("--expert-capacity", flags.expert_capacity,
                   "Slots of an expert over an even share of the rows; 1 is perfect balance")
-      ->check(CLI::Range(0.01, 1e5))
+      ->check(CLI::Range(0.01, 1e5) & CLI::Validator(finite_text, "FINITE"))
       ->group(group);
   degree("--sharding", flags.sharding, "Ranks that share optimizer state (and more)");
   command.add_option("--sharding-stage", flags.sharding_stage, "ZeRO stage; 0 is none")
@@ -301,6 +337,7 @@ void run_plan(const PlanFlags& flags) {
   question.whole_cluster_devices = question.cluster.devices();
   if (flags.output) check_outputs(flags);
   require_no_contradiction(flags, question);
+  if (!flags.pareto) require_degrees_that_divide(flags, question);
   Progress progress;
   progress.say("searching plans");
   study::PlanStudyOptions options = study_options(flags, progress);

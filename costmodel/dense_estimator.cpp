@@ -258,6 +258,7 @@ std::vector<Bytes> DenseEstimator::persistent(const core::DensePlan& plan) const
 
 PlanSteps DenseEstimator::steps(const core::DensePlan& plan) const {
   PlanSteps result;
+  result.reduces_in_passes = plan.sharding_stage > 1;
   const PlanGroups groups = group_costs_.of(plan, has_experts());
   if (plan.tensor > 1 && !plan.sequence_parallel) {
     result.tensor = groups.of(core::GroupKind::Tensor);
@@ -352,6 +353,7 @@ EndOfStep DenseEstimator::end_of_step(const PlanPasses& passes, const PlanSteps&
   for (std::size_t k = 0; k < stages.size(); ++k) {
     stages[k].step = &steps.of_kind[k];
     stages[k].ends = kinds[k].ends;
+    stages[k].reduces_in_passes = steps.reduces_in_passes;
     for (std::size_t c = 0; c < kinds[k].chunks.size(); ++c) {
       const ChunkPasses& chunk = passes.of_chunk[kinds[k].chunks[c]];
       const bool split = core::splits_backward(passes.shape.schedule);

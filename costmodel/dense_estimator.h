@@ -83,6 +83,7 @@ struct PlanSteps {
   std::vector<StepProfile> of_kind;  ///< By kind of stage, as in PlanPasses.
   std::vector<MessageRoute> routes;  ///< From each stage to the next; from the last to the first.
   std::optional<GroupCost> tensor;   ///< Whose ranks hold the same messages.
+  bool reduces_in_passes = false;    ///< Gradients are summed within the passes.
 };
 
 /// What a framework does that neither plan nor cluster says. The simulator and the engine know

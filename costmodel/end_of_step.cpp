@@ -20,6 +20,7 @@ class Progress {
   Progress(const EndingStage& stage, double slowdown)
       : stage_(stage), slowdown_(slowdown), finish_(stage.finish()) {
     free_[static_cast<std::size_t>(core::Stream::Compute)] = finish_;
+    if (stage.reduces_in_passes) free_[static_cast<std::size_t>(core::Stream::Data)] = finish_;
     ends_.reserve(instructions().size());
   }
 

@@ -27,6 +27,8 @@ struct EndingChunk {
 struct EndingStage {
   const StepProfile* step = nullptr;
   StagePlace ends;
+  /// Gradients are summed within the passes, whose end the data stream reaches no sooner.
+  bool reduces_in_passes = false;
   std::vector<EndingChunk> chunks;  ///< In model order.
   double beside = 1.0;              ///< Device::beside_communication.
   /// Gradients reduced beside last passes make them longer: this stage's by `own` in the last `span`,

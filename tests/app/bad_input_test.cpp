@@ -77,6 +77,30 @@ TEST_F(BadInput, FilesThatCannotBeRead) {
   expect_failures(cases);
 }
 
+TEST_F(BadInput, DegreesThatDoNotDivideTheDevices) {
+  const auto plan = [](const Words& more) {
+    return Words{"plan",
+                 "--model",
+                 ORRERY_SOURCE_DIR "/configs/models/mixtral-8x7b",
+                 "--cluster",
+                 ORRERY_SOURCE_DIR "/configs/clusters/dgx-h100-64.toml",
+                 "--job",
+                 ORRERY_SOURCE_DIR "/configs/jobs/mixtral-8x7b.toml"} +
+           more;
+  };
+  expect_failures(
+      {{plan({"--expert", "3"}), {}, kBadInput, "--expert 3 does not divide the 512 devices"},
+       {plan({"--tensor", "16", "--pipeline", "64"}),
+        {},
+        kBadInput,
+        "= 1024 ways do not divide the 512 devices"},
+       {plan({"--max-gpus", "7", "--expert", "8"}),
+        {},
+        kBadInput,
+        "--expert 8 needs 8 devices; --max-gpus allows 7"},
+       {plan({"--expert-capacity", "nan"}), {}, kBadInput, "nan is not a finite number"}});
+}
+
 TEST_F(BadInput, Models) {
   std::vector<Case> cases = {
       {kPlan, {{"model.json", "", ""}}, kBadInput, "model.json:1:1: .*unexpected end"},

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/lowering/pipeline_schedule.h"
 #include "costmodel/compute_cost.h"
 #include "tests/costmodel/small_inputs.h"
 
@@ -54,6 +55,12 @@ std::vector<core::DensePlan> plans_of_experts() {
       plan.expert = expert;
       plan.expert_tensor = plan.tensor;
       all.push_back(plan);
+      // Expert ranks alone share what is no expert's.
+      for (int stage = 1; stage <= 3 && expert > 1 && plan.sharding == 1; ++stage) {
+        core::DensePlan shared = plan;
+        shared.sharding_stage = stage;
+        if (stage == 1 || !core::splits_backward(plan.schedule)) all.push_back(shared);
+      }
       if (!plan.sequence_parallel || expert * plan.tensor > 4) continue;
       plan.expert_tensor = 1;
       all.push_back(plan);
