@@ -6,7 +6,6 @@
 //   usage: flow_sharing ring|a2a|a2aR HOSTS BYTES
 
 #include <fmt/core.h>
-#include <sys/resource.h>
 
 #include <cstdint>
 #include <cstdlib>
@@ -14,24 +13,17 @@
 #include <string>
 #include <vector>
 
+#include "bench/cpu_seconds.h"
 #include "sim/network.h"
 
 namespace {
 
 using namespace orrery;
+using bench::cpu_seconds;
 using core::Seconds;
 
 constexpr double kBandwidth = 50e9;
 constexpr Seconds kLatency{2 * 500e-9};  // Up and down.
-
-double cpu_seconds() {
-  rusage used{};
-  getrusage(RUSAGE_SELF, &used);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(used.ru_utime) + seconds(used.ru_stime);
-}
 
 /// A star: link 2h is host h's to the switch, 2h + 1 the switch's to it.
 class Star {

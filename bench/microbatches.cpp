@@ -1,29 +1,17 @@
 // What simulating a step costs over its number of microbatches, every rank simulated.
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <filesystem>
 
+#include "bench/cpu_seconds.h"
 #include "core/config/read.h"
 #include "core/lowering/lowering.h"
 #include "costmodel/predict_durations.h"
 #include "sim/simulate.h"
 
-namespace {
-
 using namespace orrery;
-
-double cpu_seconds() {
-  rusage used{};
-  getrusage(RUSAGE_SELF, &used);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(used.ru_utime) + seconds(used.ru_stime);
-}
-
-}  // namespace
+using bench::cpu_seconds;
 
 int main() {
   const std::filesystem::path configs = std::filesystem::path(ORRERY_SOURCE_DIR) / "configs";

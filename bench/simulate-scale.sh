@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# How long simulating one step of large plans takes.
+# How long simulating one step of large plans takes; of the largest, step-16k.sh says.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cmake --preset release >/dev/null

@@ -33,22 +33,6 @@ Case from_plan(const std::string& name) {
           core::read_job(beside(plan.job)), plan};
 }
 
-/// Llama 3.1 405B on 16,384 H100: 8 ways tensor, 16 pipeline, 128 data with sharded optimizer.
-Case llama_405b() {
-  core::DensePlan dense;
-  dense.tensor = 8;
-  dense.pipeline = 16;
-  dense.sharding = 128;
-  dense.sharding_stage = 1;
-  dense.layers_per_stage = core::even_layers(126, 16);
-  dense.recompute = core::Recompute::Full;
-  core::Plan plan;
-  plan.dense = dense;
-  return {"llama-3.1-405b-16384", core::read_model(kConfigs / "models/llama-3.1-405b"),
-          core::read_cluster(kConfigs / "clusters/dgx-h100-2048.toml"),
-          core::read_job(kConfigs / "jobs/llama-3.1-405b.toml"), plan};
-}
-
 /// Prints a row and gives the seconds that the simulation took.
 double measure(const Case& c) {
   const core::Program program = core::lower(c.plan, c.model, c.cluster, c.job);
@@ -78,7 +62,6 @@ int main() {
              "step s", "takes s");
   const double llama = measure(from_plan("llama-3-70b-512"));
   measure(from_plan("megatron-1t-3072"));
-  measure(llama_405b());
   fmt::print("\nsimulate-scale-llama-3-70b-seconds {:.2f}\n", llama);
   return 0;
 }

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <string>
 
+#include "bench/cpu_seconds.h"
 #include "core/config/read.h"
 #include "core/lowering/lowering.h"
 #include "core/network/topology.h"
@@ -18,17 +19,9 @@
 namespace {
 
 using namespace orrery;
+using bench::cpu_seconds;
 
 const std::filesystem::path kConfigs = std::filesystem::path(ORRERY_SOURCE_DIR) / "configs";
-
-double cpu_seconds() {
-  rusage used{};
-  getrusage(RUSAGE_SELF, &used);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(used.ru_utime) + seconds(used.ru_stime);
-}
 
 /// Most that this process has held, in GiB.
 double peak_memory() {

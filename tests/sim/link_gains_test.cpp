@@ -31,16 +31,22 @@ TEST(LinkGains, CardsTwiceAsFastSaveHalfOfTheirTime) {
   }
 }
 
-// 0 sends 1 GB to 1, then 1 sends 3 GB to 2, each over the cards at both ends. Both of the ways'
-// cards twice as fast save (1 + 3) GB / 50 GB/s / 2 in all; one card alone saves nothing,
-// for the other one is as slow.
-TEST(LinkGains, ACardBesideASlowOneSavesNothing) {
-  const core::Cluster cluster = star(3, 0.5_us, 50.0_GBps);
+/// 0 sends 1 GB to 1, then 1 sends 3 GB to 2.
+ProgramBuilder two_messages() {
   ProgramBuilder b(3);
   b.send(0, 1, 1.0_GB);
   const int received = b.receive(1, 0, 1.0_GB);
   b.send(1, 2, 3.0_GB, {received});
   b.receive(2, 1, 3.0_GB);
+  return b;
+}
+
+// Each message goes over the cards at both ends. Both of the ways'
+// cards twice as fast save (1 + 3) GB / 50 GB/s / 2 in all; one card alone saves nothing,
+// for the other one is as slow.
+TEST(LinkGains, ACardBesideASlowOneSavesNothing) {
+  const core::Cluster cluster = star(3, 0.5_us, 50.0_GBps);
+  const ProgramBuilder b = two_messages();
   const auto gains = link_gains(b.program, b.durations, cluster, {}, 8);
   ASSERT_EQ(gains.size(), 1U);
   EXPECT_EQ(gains[0].name, "all cards");
@@ -50,11 +56,7 @@ TEST(LinkGains, ACardBesideASlowOneSavesNothing) {
 // With the first sender's card at a tenth, that one alone saves half of the first message.
 TEST(LinkGains, NameTheSlowCard) {
   const core::Cluster cluster = star(3, 0.5_us, 50.0_GBps);
-  ProgramBuilder b(3);
-  b.send(0, 1, 1.0_GB);
-  const int received = b.receive(1, 0, 1.0_GB);
-  b.send(1, 2, 3.0_GB, {received});
-  b.receive(2, 1, 3.0_GB);
+  const ProgramBuilder b = two_messages();
   SimulateOptions options;
   options.perturbations.slow_links = {
       {*core::Topology(cluster).find_link("node 0 card 0 out"), 0.1, {}}};
